@@ -20,24 +20,26 @@ from store.text.validate import encode_derived, parse, replace_surrogates
 
 _MESSAGE_COLUMNS = ("session_id", "role", "created_timestamp", "cast(content_json as blob)")
 _SMALLEST_MILLISECONDS = 100_000_000_000
-# Other clients than Goose's own write milliseconds.
+# Some clients write milliseconds instead of seconds.
 _MESSAGES_IN_ORDER = f"""
     where session_id = ? order by
     case when created_timestamp > {_SMALLEST_MILLISECONDS} then created_timestamp / 1000 else created_timestamp end, id
 """
 _PLACEHOLDER_TITLE = re.compile(r"(?:CLI Session|New session(?: \d+)?)\s*", re.IGNORECASE)
 _INTERNAL_TYPES = ("sub_agent", "hidden")
-"""Types of sessions that Goose starts for itself and shows nobody."""
+"""Sessions of these types are started by Goose itself and not shown."""
 
 _VISIBILITY_KEYS = ("userVisible", "agentVisible")
 _NOTICE_TYPES = ("systemNotification", "contextLengthExceeded", "summarizationRequested")
 _QUESTION_TYPES = ("toolConfirmationRequest", "actionRequired")
 
 
-# ── the store ─────────────────────────────────────────────────────────────────────────────────────
+# ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 
 class _GooseMessage(NamedTuple):
+    """Holds a message from the database or from a file."""
+
     role: str
     content: Json
     created_at: str
@@ -46,59 +48,63 @@ class _GooseMessage(NamedTuple):
 
     @property
     def is_hidden(self) -> bool:
-        "From the person."
+        """Says whether it is hidden from the person."""
         return self.visibility.get("userVisible") is False
 
 
 class GooseReader(SourceReader):
+    """Reads the sessions of the database and of the older files."""
+
     def __init__(self, connection: sqlite3.Connection | None, files: dict[str, Path]) -> None:
         super().__init__()
         self._connection = connection
         self._files = files
 
     def scan(self) -> Iterator[SessionRef]:
-        """A session that was taken into the database is no longer read from its file."""
-        moved = set()
+        """Yield every session. A session that Goose imported into the database is not read from its file."""
+        imported = set()
         for ref in self._scan_database():
-            moved.add(ref.native_id)
+            imported.add(ref.native_id)
             yield ref
-        for name, path in self._files.items():
-            if name not in moved:
-                yield SessionRef(name, jsonl.plain_file_stamp(path), _modified_at(path))
+        for native_id, path in self._files.items():
+            if native_id not in imported:
+                yield SessionRef(native_id, jsonl.plain_file_stamp(path), _modified_at(path))
 
     def _scan_database(self) -> Iterator[SessionRef]:
         if self._connection is None:
             return
-        said: dict[object, str] = {}
-        for number, session, *told in sqlite.scan_columns(self._connection, "messages", *_MESSAGE_COLUMNS):
-            said[session] = sqlite.digest(said.get(session), number, *told)
+        digests: dict[object, str] = {}
+        for rowid, session, *values in sqlite.scan_columns(self._connection, "messages", *_MESSAGE_COLUMNS):
+            digests[session] = sqlite.digest(digests.get(session), rowid, *values)
         for row in sqlite.read_rows(self._connection, "sessions", self.problems):
             if isinstance(row["id"], str):
-                content = sqlite.digest(*dict(row).values(), said.get(row["id"]))
-                yield SessionRef(row["id"], content, sqlite.normalize_time(row["updated_at"]))
+                stamp = sqlite.digest(*dict(row).values(), digests.get(row["id"]))
+                yield SessionRef(row["id"], stamp, sqlite.normalize_time(row["updated_at"]))
             else:
-                self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
+                self.problems.append(Problem("sessions", f"The id of the session {row['id']!r} is not text."))
         self.problems += sqlite.find_orphan_rows(self._connection, "messages")
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
-        met: list[Problem] = []
-        about, messages = self._find_session(ref.native_id, met)
-        if about is None:
+        problems: list[Problem] = []
+        header_batch, messages = self._find_session(ref.native_id, problems)
+        if header_batch is None:
             return
-        yield about
-        fields = about.fields or {}
-        telling = _GooseEntryReader(fields.get("model", ""), fields.get("created_at", ""))
-        yield from sqlite.build_batches((telling.read_entries(*pair) for pair in _pair_with_next(messages)), met)
-        if telling.summary:
-            yield Batch(summary=telling.summary)
+        yield header_batch
+        fields = header_batch.fields or {}
+        entry_reader = _GooseEntryReader(fields.get("model", ""), fields.get("created_at", ""))
+        yield from sqlite.build_batches(
+            (entry_reader.read_entries(*pair) for pair in _pair_with_next(messages)), problems
+        )
+        if entry_reader.summary:
+            yield Batch(summary=entry_reader.summary)
 
-    def _find_session(self, name: str, met: list[Problem]) -> tuple[Batch | None, Iterable[_GooseMessage]]:
+    def _find_session(self, native_id: str, problems: list[Problem]) -> tuple[Batch | None, Iterable[_GooseMessage]]:
         if self._connection is not None:
-            session = next(sqlite.read_rows(self._connection, "sessions", met, "where id = ?", name), None)
+            session = next(sqlite.read_rows(self._connection, "sessions", problems, "where id = ?", native_id), None)
             if session is not None:
-                rows = sqlite.read_rows(self._connection, "messages", met, _MESSAGES_IN_ORDER, name)
-                return _build_header_batch(session), (_message_from_row(row, met) for row in rows)
-        return _read_transcript(self._files[name], met) if name in self._files else (None, ())
+                rows = sqlite.read_rows(self._connection, "messages", problems, _MESSAGES_IN_ORDER, native_id)
+                return _build_header_batch(session), (_message_from_row(row, problems) for row in rows)
+        return _read_transcript(self._files[native_id], problems) if native_id in self._files else (None, ())
 
 
 def _modified_at(path: Path) -> str:
@@ -109,13 +115,13 @@ def _modified_at(path: Path) -> str:
 
 
 def _pair_with_next(messages: Iterable[_GooseMessage]) -> Iterator[tuple[_GooseMessage, _GooseMessage | None]]:
-    held: _GooseMessage | None = None
+    previous: _GooseMessage | None = None
     for message in messages:
-        if held is not None:
-            yield held, message
-        held = message
-    if held is not None:
-        yield held, None
+        if previous is not None:
+            yield previous, message
+        previous = message
+    if previous is not None:
+        yield previous, None
 
 
 def _build_header_batch(row: RowLike) -> Batch:
@@ -129,26 +135,30 @@ def _build_header_batch(row: RowLike) -> Batch:
         "channel": sqlite.as_text(columns.get("session_type")),
     }
     fields |= sqlite.time_fields(row["created_at"], row["updated_at"]) | _token_fields(columns)
-    # What is counted, and what moves whenever Goose looks, is no content.
-    moving = [name for name in columns if name.endswith("tokens") or name in ("updated_at", "extension_data")]
-    record = sqlite.record_from_row(row, "sessions", row["id"], exclude=moving)
+    # Counts, and columns that change whenever Goose opens the session, are not content.
+    changing = [name for name in columns if name.endswith("tokens") or name in ("updated_at", "extension_data")]
+    record = sqlite.record_from_row(row, "sessions", row["id"], exclude=changing)
     archived = columns.get("session_type") in _INTERNAL_TYPES
     return Batch(header=NewEntry(kind="header", record=record), fields=fields, archived=archived)
 
 
-def _token_fields(told: Mapping[str, Json]) -> SessionFields:
-    """Of the whole session where Goose has added them up, else of the last call."""
-    sums = [as_count(told.get(f"accumulated_{name}_tokens")) for name in ("input", "output", "total")]
-    if not any(sums):
-        sums = [as_count(told.get(f"{name}_tokens")) for name in ("input", "output", "total")]
-    given, made, total = sums
-    return {"tokens_input": given, "tokens_output": made, "tokens_total": max(total, given + made)}
+def _token_fields(columns: Mapping[str, Json]) -> SessionFields:
+    """Return the tokens of the whole session, if Goose added them up, otherwise those of the last call."""
+    counts = [as_count(columns.get(f"accumulated_{name}_tokens")) for name in ("input", "output", "total")]
+    if not any(counts):
+        counts = [as_count(columns.get(f"{name}_tokens")) for name in ("input", "output", "total")]
+    input_tokens, output_tokens, total = counts
+    return {
+        "tokens_input": input_tokens,
+        "tokens_output": output_tokens,
+        "tokens_total": max(total, input_tokens + output_tokens),
+    }
 
 
-def _message_from_row(row: RowLike, met: list[Problem]) -> _GooseMessage:
-    """Everything but what was said is another when Goose writes a session's rows anew."""
-    told = row["metadata_json"] if "metadata_json" in row.keys() else None  # noqa: SIM118 sqlite3.Row
-    metadata = as_dict(_parse_json(told))
+def _message_from_row(row: RowLike, problems: list[Problem]) -> _GooseMessage:
+    """Parse a row. The record leaves out the columns that change when Goose rewrites the rows of a session."""
+    metadata_json = row["metadata_json"] if "metadata_json" in row.keys() else None  # noqa: SIM118 sqlite3.Row
+    metadata = as_dict(_parse_json(metadata_json))
     lasting = {name: value for name, value in metadata.items() if name not in _VISIBILITY_KEYS}
     record = sqlite.record_from_row(
         row,
@@ -160,10 +170,10 @@ def _message_from_row(row: RowLike, met: list[Problem]) -> _GooseMessage:
     try:
         content = parse(sqlite.as_text(row["content_json"]))
     except BadValue as reason:
-        met.append(Problem(f"messages:{row['id']}", f"The content cannot be read: {reason}"))
+        problems.append(Problem(f"messages:{row['id']}", f"The content cannot be read: {reason}"))
         content = sqlite.as_text(row["content_json"])
-    at = sqlite.normalize_time(row["created_timestamp"])
-    return _GooseMessage(sqlite.as_text(row["role"]), content, at, metadata, record)
+    created_at = sqlite.normalize_time(row["created_timestamp"])
+    return _GooseMessage(sqlite.as_text(row["role"]), content, created_at, metadata, record)
 
 
 def _parse_json(value: object) -> Json:
@@ -173,31 +183,31 @@ def _parse_json(value: object) -> Json:
         return None
 
 
-def _read_transcript(path: Path, met: list[Problem]) -> tuple[Batch | None, Iterable[_GooseMessage]]:
-    """The first line tells of the session, every other is a message."""
-    told = jsonl.read_json_lines(path, met, name=path.name)
-    head = next(told, None)
-    if head is None:
+def _read_transcript(path: Path, problems: list[Problem]) -> tuple[Batch | None, Iterable[_GooseMessage]]:
+    """Read a file whose first line describes the session. Every other line is a message."""
+    lines = jsonl.read_json_lines(path, problems, name=path.name)
+    header_line = next(lines, None)
+    if header_line is None:
         return None, ()
-    messages = (_message_from_line(line, path.name) for line in told)
+    messages = (_message_from_line(line, path.name) for line in lines)
     first = list(islice(messages, 1))
-    about, modified = as_dict(head.value), _modified_at(path)
+    header, modified_at = as_dict(header_line.value), _modified_at(path)
     fields: SessionFields = {
-        "agent_title": replace_surrogates(as_str(about.get("description"))),
-        "cwd": replace_surrogates(as_str(about.get("working_dir"))),
+        "agent_title": replace_surrogates(as_str(header.get("description"))),
+        "cwd": replace_surrogates(as_str(header.get("working_dir"))),
     }
-    fields |= sqlite.time_fields(first[0].created_at if first else modified, modified) | _token_fields(about)
-    header = NewEntry(kind="header", record=jsonl.record_from_line(head, path.name))
-    return Batch(header=header, fields=fields), chain(first, messages)
+    fields |= sqlite.time_fields(first[0].created_at if first else modified_at, modified_at) | _token_fields(header)
+    entry = NewEntry(kind="header", record=jsonl.record_from_line(header_line, path.name))
+    return Batch(header=entry, fields=fields), chain(first, messages)
 
 
 def _message_from_line(line: jsonl.JsonLine, name: str) -> _GooseMessage:
-    told = as_dict(line.value)
+    record = as_dict(line.value)
     return _GooseMessage(
-        as_str(told.get("role")),
-        told.get("content", line.value),
-        jsonl.as_time(told.get("created")),
-        as_dict(told.get("metadata")),
+        as_str(record.get("role")),
+        record.get("content", line.value),
+        jsonl.as_time(record.get("created")),
+        as_dict(record.get("metadata")),
         jsonl.record_from_line(line, name),
     )
 
@@ -206,16 +216,16 @@ def _message_from_line(line: jsonl.JsonLine, name: str) -> _GooseMessage:
 
 
 class _GooseEntryReader:
-    """A session's messages in their order."""
+    """Turns the messages of one session into entries, in order."""
 
-    def __init__(self, model: str, made: str) -> None:
+    def __init__(self, model: str, created_at: str) -> None:
         self.summary: ForeignSummary | None = None
         self._model = model
-        self._created_at = made
+        self._created_at = created_at
         self._turns = 0
         self._last_prompt = ""
         self._just_summarised = False
-        "Whether nothing was asked since the last summary."
+        "Says that there was no prompt since the last summary."
 
     def read_entries(self, message: _GooseMessage, following: _GooseMessage | None) -> list[NewEntry]:
         self._created_at = message.created_at or self._created_at
@@ -231,10 +241,10 @@ class _GooseEntryReader:
             return NewEntry(kind="unknown", parts=parts or (Opaque(message.role, message.content),))
         kinds = {as_str(as_dict(item).get("type")) for item in as_list(message.content)}
         if kinds and kinds <= {*_NOTICE_TYPES, *_QUESTION_TYPES}:
-            said = "\n".join(as_str(as_dict(item).get("msg")) for item in as_list(message.content))
-            return NewEntry(kind="event", role=message.role, parts=parts, text=said.strip())
-        if message.is_hidden and (hidden := self._parse_hidden(message, following, parts)):
-            return hidden
+            text = "\n".join(as_str(as_dict(item).get("msg")) for item in as_list(message.content))
+            return NewEntry(kind="event", role=message.role, parts=parts, text=text.strip())
+        if message.is_hidden and (hidden_entry := self._parse_hidden(message, following, parts)):
+            return hidden_entry
         if message.role == "assistant":
             return NewEntry(role="assistant", parts=parts)
         return self._parse_user(parts)
@@ -242,31 +252,32 @@ class _GooseEntryReader:
     def _parse_hidden(
         self, message: _GooseMessage, following: _GooseMessage | None, parts: tuple[Part, ...]
     ) -> NewEntry | None:
-        """A summary is in the person's name, and Goose's word to itself to go on follows it.
+        """Return the entry of a message that is hidden from the person; None when it is an ordinary prompt.
 
-        What was asked last is hidden too, from both, when it is asked once more: it is told in its own place.
+        A summary is written in the name of the person, and Goose's instruction to continue follows it. The last prompt
+        is hidden too, from person and model, when it is repeated after the summary. It stays a prompt where it is.
         """
         if message.role == "assistant":
             return NewEntry(kind="event", role="assistant", parts=parts)
-        word = following is not None and following.is_hidden and following.role == "assistant"
-        if message.visibility.get("agentVisible") is False and not word:
+        has_instruction = following is not None and following.is_hidden and following.role == "assistant"
+        if message.visibility.get("agentVisible") is False and not has_instruction:
             return None
         self._just_summarised = True
-        said = _join_texts(parts)
-        self.summary = ForeignSummary(replace_surrogates(said), self._turns) if said.strip() else self.summary
+        text = _join_texts(parts)
+        self.summary = ForeignSummary(replace_surrogates(text), self._turns) if text.strip() else self.summary
         return NewEntry(kind="compaction", role="system", parts=parts)
 
     def _parse_user(self, parts: tuple[Part, ...]) -> NewEntry:
-        own = [part for part in parts if not isinstance(part, ToolResult)]
-        if len(own) < len(parts) and not any(isinstance(part, Text) for part in own):
+        own_parts = [part for part in parts if not isinstance(part, ToolResult)]
+        if len(own_parts) < len(parts) and not any(isinstance(part, Text) for part in own_parts):
             return NewEntry(role="tool", parts=parts, is_prompt=False)
-        said = _join_texts(parts)
-        again, self._just_summarised = self._just_summarised and said == self._last_prompt, False
-        if again:
+        text = _join_texts(parts)
+        is_repeated, self._just_summarised = self._just_summarised and text == self._last_prompt, False
+        if is_repeated:
             return NewEntry(kind="event", role="user", parts=parts)
-        self._last_prompt = said
-        self._turns += bool(own)
-        return NewEntry(role="user", parts=parts, is_prompt=bool(own))
+        self._last_prompt = text
+        self._turns += bool(own_parts)
+        return NewEntry(role="user", parts=parts, is_prompt=bool(own_parts))
 
 
 def _join_texts(parts: Iterable[Part]) -> str:
@@ -282,40 +293,40 @@ def _parse_parts(content: Json) -> Iterator[Part]:
 
 
 def _parse_part(item: Json) -> Iterable[Part]:
-    told = as_dict(item)
-    kind = as_str(told.get("type"))
+    fields = as_dict(item)
+    kind = as_str(fields.get("type"))
     if kind in ("text", "reasoning", "thinking"):
-        said = told.get("thinking" if kind == "thinking" else "text")
-        if isinstance(said, str):
-            return (Text(said),) if kind == "text" else (Thinking(said, as_str(told.get("signature"))),)
+        text = fields.get("thinking" if kind == "thinking" else "text")
+        if isinstance(text, str):
+            return (Text(text),) if kind == "text" else (Thinking(text, as_str(fields.get("signature"))),)
     if kind == "redactedThinking":
-        return (Thinking("", as_str(told.get("data"))),)
+        return (Thinking("", as_str(fields.get("data"))),)
     if kind in ("toolRequest", "frontendToolRequest"):
-        return (_parse_call(told),)
+        return (_parse_call(fields),)
     if kind == "toolResponse":
-        return _parse_result(told)
+        return _parse_result(fields)
     if kind == "image":
-        return (_parse_image(told),)
+        return (_parse_image(fields),)
     return (Opaque(kind, item),)
 
 
-def _parse_call(told: Mapping[str, Json]) -> ToolCall:
-    """One that the model got wrong has no name, and says why."""
-    asked = as_dict(told.get("toolCall"))
-    value = as_dict(asked.get("value"))
-    given = value.get("arguments") if value else asked.get("error")
-    return ToolCall(as_str(told.get("id")), as_str(value.get("name")), given)
+def _parse_call(fields: Mapping[str, Json]) -> ToolCall:
+    """Parse a tool call. An invalid call of the model has no name, and its error becomes the arguments."""
+    call = as_dict(fields.get("toolCall"))
+    value = as_dict(call.get("value"))
+    arguments = value.get("arguments") if value else call.get("error")
+    return ToolCall(as_str(fields.get("id")), as_str(value.get("name")), arguments)
 
 
-def _parse_result(told: Mapping[str, Json]) -> Iterable[Part]:
-    """In Goose's early days the value was the content itself."""
-    answer = as_dict(told.get("toolResult"))
-    value = answer.get("value")
-    failed = answer.get("status") == "error" or as_dict(value).get("isError") is True
+def _parse_result(fields: Mapping[str, Json]) -> Iterable[Part]:
+    """Yield a tool result and its images. In early versions of Goose the value was the content itself."""
+    result = as_dict(fields.get("toolResult"))
+    value = result.get("value")
+    failed = result.get("status") == "error" or as_dict(value).get("isError") is True
     content = _filter_for_model(as_list(value if isinstance(value, list) else as_dict(value).get("content")))
     output = [_unwrap_text(item) for item in content if not _is_image(item)]
-    whole = output[0] if len(output) == 1 else output or answer.get("error", "" if content else value)
-    yield ToolResult(as_str(told.get("id")), whole, failed)
+    combined = output[0] if len(output) == 1 else output or result.get("error", "" if content else value)
+    yield ToolResult(as_str(fields.get("id")), combined, failed)
     yield from (_parse_image(as_dict(item)) for item in content if _is_image(item))
 
 
@@ -329,14 +340,14 @@ def _is_image(item: Json) -> bool:
 
 
 def _filter_for_model(content: list[Json]) -> list[Json]:
-    """What is told twice, once for the person and once for the model."""
-    meant = [as_list(as_dict(as_dict(item).get("annotations")).get("audience")) for item in content]
+    """Return the content for the model. Tools may return the same content twice, for the person and for the model."""
+    audiences = [as_list(as_dict(as_dict(item).get("annotations")).get("audience")) for item in content]
     return [
-        item for item, audience in zip(content, meant, strict=True) if not audience or "assistant" in audience
+        item for item, audience in zip(content, audiences, strict=True) if not audience or "assistant" in audience
     ] or content
 
 
-def _parse_image(told: Mapping[str, Json]) -> Attachment:
-    data = told.get("data")
+def _parse_image(fields: Mapping[str, Json]) -> Attachment:
+    data = fields.get("data")
     size = len(data) * 3 // 4 if isinstance(data, str) else None
-    return Attachment(as_str(told.get("mimeType")) or "image", size=size)
+    return Attachment(as_str(fields.get("mimeType")) or "image", size=size)

@@ -1,7 +1,9 @@
-"""Goose keeps all sessions in one SQLite file. Before autumn 2025 each session was a file of JSON lines; those stay.
+"""This module defines the source of Goose, which keeps all sessions in one SQLite file.
 
-When the context grows too long, Goose rewrites the rows of a session: the messages stay, hidden from the model; a
-summary follows, hidden from the person; and then the last prompt once more.
+Before autumn 2025 each session was a file of JSON lines; those files are still read.
+
+When the context grows too long, Goose rewrites the rows of a session. The messages stay, hidden from the model. A
+summary follows, hidden from the person, and then the last prompt again.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ _SIGNATURE = {
 
 
 class Goose(Source):
+    """Finds and opens the database and the older files of Goose."""
+
     name = "goose"
     has_local_ids = True
     where = "~/.local/share/goose/sessions or $GOOSE_PATH_ROOT/data/sessions"
