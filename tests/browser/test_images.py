@@ -104,4 +104,4 @@ async def test_a_picture_that_is_not_there_says_so(store: Store) -> None:
         await pilot.press("enter")
         await wait_for_text(pilot, "x.png")
         await pilot.press("end", "enter")
-        await wait_for_text(pilot, "not in the record")
+        await wait_for_text(pilot, "does not contain the picture")

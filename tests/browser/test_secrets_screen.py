@@ -360,7 +360,7 @@ async def test_a_wrong_passphrase_waits_longer_each_time(
         await pilot.press(*PASSPHRASE, "enter")
         assert store.secrets.is_locked
         now[0] += 8
-        await wait_for_text(pilot, "try again")
+        await wait_for_text(pilot, "Try again.")
         await pilot.press("enter")
         await wait_for_text(pilot, VALUE)
         assert not store.secrets.is_locked
