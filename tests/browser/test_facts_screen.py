@@ -146,7 +146,7 @@ async def test_adding_a_fact_a_line(world: Store) -> None:
         await write_in_dialog(one, "One more.")
         await one.wait_for_text("That is known already.")
         await write_in_dialog(one, "  ")
-        await one.wait_for_text("the text is empty")
+        await one.wait_for_text("The text is empty")
         await one.press("escape", "u")
         await one.wait_for_text("3 of 200 lines", "Undone: fact added")
 
