@@ -1,4 +1,4 @@
-"""ChatGPT's exports: archive, folder or file; the line that was read last, its forks, and calls without ids."""
+"""These tests check the ChatGPT reader: archives, folders and files, branches, and tool calls without ids."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def find(store: Store, session_id: str) -> Session:
 
 
 def change(export: Path, **changes: Any) -> dict[str, Any]:
-    """The first conversation, changed."""
-    values = json.loads(export.read_text())
-    values[0] |= changes
-    export.write_text(json.dumps(values))
-    first: dict[str, Any] = values[0]
+    """Change fields of the first conversation and return it."""
+    conversations = json.loads(export.read_text())
+    conversations[0] |= changes
+    export.write_text(json.dumps(conversations))
+    first: dict[str, Any] = conversations[0]
     return first
 
 
@@ -62,7 +62,7 @@ def test_an_archive_a_folder_and_a_file_are_the_same_export(store: Store, export
     assert stored_texts(store, TREE)[-2] == "Second try."
 
 
-def test_the_other_export_of_the_same_name_is_told_apart(export: Path) -> None:
+def test_an_export_of_claude_ai_is_not_recognized(export: Path) -> None:
     other = Path(__file__).parents[1] / "data/claude-ai/conversations.json"
     assert not chatgpt.detect(str(other))
     assert not claude_ai.detect(str(export))
@@ -72,7 +72,7 @@ def test_the_other_export_of_the_same_name_is_told_apart(export: Path) -> None:
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_line_that_was_read_last_is_the_session(store: Store, export: Path) -> None:
+def test_the_branch_that_was_shown_last_is_the_session(store: Store, export: Path) -> None:
     report = sync_paths(store, export)
     assert (report.seen, report.problems) == (4, [])
     session = find(store, TREE)
@@ -85,7 +85,7 @@ def test_the_line_that_was_read_last_is_the_session(store: Store, export: Path) 
 
 def test_edits_and_regenerations_are_forks(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    edited, again = find(store, f"{TREE}/a1"), find(store, f"{TREE}/b2")
+    edited, regenerated = find(store, f"{TREE}/a1"), find(store, f"{TREE}/b2")
     assert (edited.parent_id, edited.relation, edited.turns) == (f"chatgpt:{TREE}", "fork", 1)
     assert [entry.text for entry in stored_entries(store, f"{TREE}/a1") if not entry.inherited] == [
         "In Rust?",
@@ -94,10 +94,10 @@ def test_edits_and_regenerations_are_forks(store: Store, export: Path) -> None:
     assert edited.forked_at is not None
     assert stored_entries(store, TREE)[edited.forked_at].text == "Use backoff."
     assert [entry.text for entry in stored_entries(store, f"{TREE}/b2") if not entry.inherited] == ["First try."]
-    assert (again.turns, again.updated_at) == (0, "2025-12-29T09:20:21.000000Z")
+    assert (regenerated.turns, regenerated.updated_at) == (0, "2025-12-29T09:20:21.000000Z")
 
 
-def test_a_call_is_answered_by_the_next_word_of_its_tool(store: Store, export: Path) -> None:
+def test_the_next_message_of_a_tool_is_the_result_of_its_call(store: Store, export: Path) -> None:
     sync_paths(store, export)
     calls = store.chains.tool_calls(find(store, TREE).key)
     assert [(call.name, call.arguments, call.result, call.status) for call in calls] == [
@@ -124,15 +124,15 @@ def test_every_kind_of_content_is_understood(store: Store, export: Path) -> None
     assert isinstance(entries[-1].parts[0], Opaque)
 
 
-def test_every_message_is_kept(store: Store, export: Path) -> None:
+def test_every_message_has_a_record(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    kept = [json.loads(data) for data in read_stored_records(store)]
+    records = [json.loads(data) for data in read_stored_records(store)]
     for conversation in json.loads(export.read_text())[:2]:
         for node in conversation["mapping"].values():
-            assert node["message"] is None or {key: node[key] for key in ("id", "message", "parent")} in kept
+            assert node["message"] is None or {key: node[key] for key in ("id", "message", "parent")} in records
 
 
-def test_without_a_current_node_the_latest_leaf_is_it(store: Store, export: Path) -> None:
+def test_without_a_current_node_the_newest_leaf_ends_the_session(store: Store, export: Path) -> None:
     change(export, current_node=None)
     sync_paths(store, export)
     assert stored_texts(store, TREE)[-2] == "Second try."
@@ -141,9 +141,9 @@ def test_without_a_current_node_the_latest_leaf_is_it(store: Store, export: Path
 # ── a newer export ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_newer_export_brings_what_was_said_since(store: Store, export: Path) -> None:
+def test_a_newer_export_appends_the_new_messages(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    before = [entry.key for entry in stored_entries(store, TREE)]
+    keys_before = [entry.key for entry in stored_entries(store, TREE)]
     mapping = json.loads(export.read_text())[0]["mapping"]
     content = {"content_type": "text", "parts": ["Thanks"]}
     message = {"id": "z", "author": {"role": "user"}, "create_time": 1767000950.0, "content": content}
@@ -152,23 +152,23 @@ def test_a_newer_export_brings_what_was_said_since(store: Store, export: Path) -
     change(export, mapping=mapping, current_node="z", update_time=1767000950.0)
     report = sync_paths(store, export)
     assert (report.new, report.unchanged) == (0, 1)
-    assert [entry.key for entry in stored_entries(store, TREE)][:-1] == before
+    assert [entry.key for entry in stored_entries(store, TREE)][:-1] == keys_before
     assert stored_texts(store, TREE)[-1] == "Thanks"
-    again = sync_paths(store, export)
-    assert (again.updated, again.unchanged) == (0, 4)
+    second_report = sync_paths(store, export)
+    assert (second_report.updated, second_report.unchanged) == (0, 4)
 
 
 def test_resume_opens_a_browser(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    there = chatgpt.resume(find(store, f"{TREE}/a1"))
-    assert there.argv is None
-    assert f"https://chatgpt.com/c/{TREE} " in there.hint
+    command = chatgpt.resume(find(store, f"{TREE}/a1"))
+    assert command.argv is None
+    assert f"https://chatgpt.com/c/{TREE} " in command.hint
 
 
 # ── bad input ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_circle_a_lost_parent_and_a_cut_file(store: Store, export: Path) -> None:
+def test_a_circle_a_lost_parent_and_an_incomplete_file(store: Store, export: Path) -> None:
     mapping = json.loads(export.read_text())[0]["mapping"]
     mapping["n1"]["parent"] = "b4"
     mapping["a1"]["parent"] = "nobody"
@@ -182,7 +182,7 @@ def test_a_circle_a_lost_parent_and_a_cut_file(store: Store, export: Path) -> No
 
 
 @given(data=st.data())
-def test_whatever_stands_in_a_conversation_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
+def test_a_corrupt_conversation_does_not_stop_the_next_one(data: st.DataObject, tmp_path: Path) -> None:
     first, second, _ = json.loads(SAMPLE.read_text())
     broken = data.draw(corrupted_json(json.dumps(first).encode()))
     path = tmp_path / "conversations.json"

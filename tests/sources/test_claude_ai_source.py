@@ -1,4 +1,4 @@
-"""claude.ai's exports: blocks with calls and results in one message, branches, and the older ones without either."""
+"""These tests check the claude.ai reader: content blocks, branches, and older exports that have neither."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_conversation_is_read(store: Store, export: Path) -> None:
     assert summary.text == "**Retries** were designed."
 
 
-def test_the_archive_is_the_same(store: Store, export: Path, tmp_path: Path) -> None:
+def test_an_archive_is_read(store: Store, export: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
         archive.write(export, "conversations.json")
         archive.writestr("users.json", "[]")
@@ -63,10 +63,10 @@ def test_an_edit_is_a_fork(store: Store, export: Path) -> None:
 
 def test_blocks_and_files_become_parts(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    asked, answered = stored_entries(store, TREE)[:2]
-    assert asked.parts == (Text("How do I retry?"), Attachment("txt", "a.txt", 12), Attachment("file", "shot.png"))
-    assert answered.parts[0] == Thinking("exponential")
-    assert isinstance(answered.parts[-1], Opaque)
+    prompt, answer = stored_entries(store, TREE)[:2]
+    assert prompt.parts == (Text("How do I retry?"), Attachment("txt", "a.txt", 12), Attachment("file", "shot.png"))
+    assert answer.parts[0] == Thinking("exponential")
+    assert isinstance(answer.parts[-1], Opaque)
     calls = store.chains.tool_calls(find(store, TREE).key)
     assert [(call.call_id, call.status) for call in calls] == [("toolu_1", "ok"), ("toolu_2", "error")]
 
@@ -83,19 +83,19 @@ def test_older_exports_have_neither_parents_nor_ids(store: Store, export: Path) 
     assert stored_entries(store, OLD)[-1].kind == "unknown"
 
 
-def test_every_message_is_kept(store: Store, export: Path) -> None:
+def test_every_message_has_a_record(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    kept = [json.loads(data) for data in read_stored_records(store)]
-    messages = [one for conversation in json.loads(export.read_text()) for one in conversation["chat_messages"]]
-    assert [message for message in messages if message not in kept] == []
+    records = [json.loads(data) for data in read_stored_records(store)]
+    messages = [message for conversation in json.loads(export.read_text()) for message in conversation["chat_messages"]]
+    assert [message for message in messages if message not in records] == []
 
 
-def test_a_newer_export_brings_what_was_said_since(store: Store, export: Path) -> None:
+def test_a_newer_export_appends_the_new_messages(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    values = json.loads(export.read_text())
-    values[1]["chat_messages"].append({"uuid": "o4", "sender": "human", "text": "One more"})
-    values[1] |= {"name": "Named now", "updated_at": "2026-06-01T10:00:00.000000Z"}
-    export.write_text(json.dumps(values))
+    conversations = json.loads(export.read_text())
+    conversations[1]["chat_messages"].append({"uuid": "o4", "sender": "human", "text": "One more"})
+    conversations[1] |= {"name": "Named now", "updated_at": "2026-06-01T10:00:00.000000Z"}
+    export.write_text(json.dumps(conversations))
     sync_paths(store, export)
     assert stored_texts(store, OLD)[-1] == "One more"
     assert find(store, OLD).title == "Named now"
@@ -104,13 +104,13 @@ def test_a_newer_export_brings_what_was_said_since(store: Store, export: Path) -
 
 def test_resume_opens_a_browser(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    there = claude_ai.resume(find(store, TREE))
-    assert there.argv is None
-    assert f"https://claude.ai/chat/{TREE} " in there.hint
+    command = claude_ai.resume(find(store, TREE))
+    assert command.argv is None
+    assert f"https://claude.ai/chat/{TREE} " in command.hint
 
 
 @given(data=st.data())
-def test_whatever_stands_in_a_conversation_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
+def test_a_corrupt_conversation_does_not_stop_the_next_one(data: st.DataObject, tmp_path: Path) -> None:
     first, second, _ = json.loads(SAMPLE.read_text())
     broken = data.draw(corrupted_json(json.dumps(first).encode()))
     path = tmp_path / "conversations.json"

@@ -1,4 +1,4 @@
-"""Crush's stores: found by its list of projects, read whole messages only, children hung on the call that made them."""
+"""These tests check the Crush reader: the list of projects, unfinished answers, and sub-agents at their calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def register(home: Path, *projects: dict[str, Any]) -> None:
     (folder / "projects.json").write_text(json.dumps({"projects": projects}))
 
 
-# ── where ─────────────────────────────────────────────────────────────────────────────────────────
+# ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("layout", [FIRST_SCHEMA, LATEST_SCHEMA], ids=["first", "head"])
@@ -68,14 +68,14 @@ def test_the_stores_of_all_projects_are_found(home: Path, tmp_path: Path, store:
     assert {target.locator for target in targets} == {str(owner.path), str(elsewhere / "crush.db")}
     list(refresh.sync_targets(store, targets))
     assert store.sessions.find("s").cwd == str(tmp_path / "app")
-    going_on = crush.resume(store.sessions.find("s"))
-    assert (going_on.argv, going_on.cwd) == (("crush", "--session", "s"), str(tmp_path / "app"))
-    there = crush.resume(store.sessions.find("e"))
-    assert there.argv == ("crush", "--data-dir", str(elsewhere), "--session", "e")
-    assert there.cwd == str(tmp_path / "other")
+    command = crush.resume(store.sessions.find("s"))
+    assert (command.argv, command.cwd) == (("crush", "--session", "s"), str(tmp_path / "app"))
+    other_command = crush.resume(store.sessions.find("e"))
+    assert other_command.argv == ("crush", "--data-dir", str(elsewhere), "--session", "e")
+    assert other_command.cwd == str(tmp_path / "other")
 
 
-def test_another_folder_may_hold_the_list_of_projects(
+def test_an_environment_variable_names_the_folder_of_the_list_of_projects(
     home: Path, tmp_path: Path, owner: CrushStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -85,7 +85,7 @@ def test_another_folder_may_hold_the_list_of_projects(
 
 
 @pytest.mark.parametrize("broken", ["", "[]", '{"projects": {"a": 1}}', '{"projects": [null, {"path": "\\u0000"}]}'])
-def test_a_list_of_projects_that_cannot_be_read_names_none(home: Path, broken: str) -> None:
+def test_an_unreadable_list_of_projects_is_empty(home: Path, broken: str) -> None:
     register(home)
     (home / ".local/share/crush/projects.json").write_text(broken)
     assert list(crush.roots()) == []
@@ -94,7 +94,7 @@ def test_a_list_of_projects_that_cannot_be_read_names_none(home: Path, broken: s
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_session_s_row_says_of_it(owner: CrushStore, store: Store) -> None:
+def test_the_fields_of_a_session(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", text_content("hi")), title="Greetings", prompt_tokens=120, completion_tokens=30)
     execute_sql(owner.path, f"update sessions set updated_at = {AT + 60}")
     sync_paths(store, owner.path)
@@ -105,50 +105,50 @@ def test_what_a_session_s_row_says_of_it(owner: CrushStore, store: Store) -> Non
     assert session.id.startswith("crush:s@")
 
 
-def test_a_title_that_is_none_gives_way_to_the_prompt(owner: CrushStore, store: Store) -> None:
+def test_a_placeholder_title_is_replaced_by_the_prompt(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", text_content("Add a retry")), title=PLACEHOLDER_TITLE)
     sync_paths(store, owner.path)
     assert store.sessions.find("s").title == "Add a retry"
 
 
-def test_what_was_paid_is_known(owner: CrushStore, store: Store) -> None:
+def test_the_cost_is_read(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", text_content("Add a retry")), cost=0.25)
     owner.add_session("free", ("user", text_content("Add a retry")))
     sync_paths(store, owner.path)
     assert [store.sessions.find(name).cost for name in ("s", "free")] == [0.25, None]
 
 
-def test_a_sub_agent_stands_at_the_call_that_started_it(owner: CrushStore, store: Store) -> None:
+def test_a_sub_agent_is_attached_to_the_call_that_started_it(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", text_content("Look around")))
-    message = owner.add_message("assistant", [call("agent", {"prompt": "look"}, "call_7"), finish("tool_use")])
+    message_id = owner.add_message("assistant", [call("agent", {"prompt": "look"}, "call_7"), finish("tool_use")])
     owner.add_message("tool", result("Seen.", "call_7"))
-    child = f"{message}$$call_7"
-    owner.add_session(child, ("user", text_content("look")), parent_session_id="s")
+    child_id = f"{message_id}$$call_7"
+    owner.add_session(child_id, ("user", text_content("look")), parent_session_id="s")
     owner.add_session("title-s", ("user", text_content("Make a title")), parent_session_id="s")
     sync_paths(store, owner.path)
-    parent, found = store.sessions.find("s"), store.sessions.find(child)
-    assert (found.parent_id, found.relation, found.forked_at) == (parent.id, "delegate", 1)
+    parent, child = store.sessions.find("s"), store.sessions.find(child_id)
+    assert (child.parent_id, child.relation, child.forked_at) == (parent.id, "delegate", 1)
     assert isinstance(stored_entries(store, "s")[1].parts[0], ToolCall)
-    assert crush.resume(found).argv is None
-    assert crush.resume(found).hint
+    assert crush.resume(child).argv is None
+    assert crush.resume(child).hint
     title = store.sessions.find("title-s")
-    assert (title.relation, title.archived, found.archived) == ("sidechain", 1, 0)
+    assert (title.relation, title.archived, child.archived) == ("sidechain", 1, 0)
 
 
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_parts(owner: CrushStore, store: Store) -> None:
-    thought = part("reasoning", thinking="plan", signature="sig", started_at=AT, finished_at=AT + 1)
-    novel = part("hologram", beam=1)
-    picture = part("binary", Path="a.png", MIMEType="image/png", Data="aGVsbG8=")
+    reasoning = part("reasoning", thinking="plan", signature="sig", started_at=AT, finished_at=AT + 1)
+    unknown = part("hologram", beam=1)
+    image = part("binary", Path="a.png", MIMEType="image/png", Data="aGVsbG8=")
     linked = part("image_url", url="https://example.org/b.png")
     inline = part("image_url", url="data:image/gif;base64,aGVsbG8=")
-    owner.add_session("s", ("user", [*text_content("See")[:1], picture, linked, inline]))
-    owner.add_message("assistant", [thought, *text_content("Reading.")[:1], call(), novel, finish("tool_use")])
+    owner.add_session("s", ("user", [*text_content("See")[:1], image, linked, inline]))
+    owner.add_message("assistant", [reasoning, *text_content("Reading.")[:1], call(), unknown, finish("tool_use")])
     assert sync_paths(store, owner.path).problems == []
-    asked, reply = stored_entries(store, "s")
-    assert asked.parts == (
+    prompt, reply = stored_entries(store, "s")
+    assert prompt.parts == (
         Text("See"),
         Attachment("image/png", "a.png", 6),
         Attachment("image", uri="https://example.org/b.png"),
@@ -172,7 +172,7 @@ def test_calls_are_paired_and_failures_flagged(owner: CrushStore, store: Store) 
     sync_paths(store, owner.path)
     session = store.sessions.find("s")
     assert (session.turns, session.tool_calls, session.errors) == (1, 4, 2)
-    assert [(one.call_id, one.status, one.result) for one in calls(store)] == [
+    assert [(call.call_id, call.status, call.result) for call in calls(store)] == [
         ("c0", "ok", "a.txt"),
         ("c1", "error", "no such file"),
         ("c2", "error", "boom"),
@@ -180,28 +180,28 @@ def test_calls_are_paired_and_failures_flagged(owner: CrushStore, store: Store) 
     ]
 
 
-def test_arguments_that_were_cut_stay_as_they_are(owner: CrushStore, store: Store) -> None:
+def test_incomplete_arguments_stay_text(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", text_content("go")))
     owner.add_message("assistant", [call(arguments='{"command": "l'), finish("canceled")])
     sync_paths(store, owner.path)
     assert calls(store)[0].arguments == '{"command": "l'
 
 
-def test_a_command_of_the_person_s_own(owner: CrushStore, store: Store) -> None:
+def test_a_shell_command_of_the_person(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", [part("shell_command", command="make", output="failed", exit_code=2), finish()]))
     sync_paths(store, owner.path)
     (entry,) = stored_entries(store, "s")
     assert (entry.text, store.sessions.find("s").turns) == ("$ make", 1)
-    assert [(one.name, one.status, one.result) for one in calls(store)] == [("shell", "error", "failed")]
+    assert [(call.name, call.status, call.result) for call in calls(store)] == [("shell", "error", "failed")]
 
 
-def test_what_crush_says_in_the_person_s_name_begins_no_turn(owner: CrushStore, store: Store) -> None:
+def test_a_hidden_prompt_of_crush_begins_no_turn(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", text_content("go")), ("user", text_content("Go on.", hidden=True)))
     sync_paths(store, owner.path)
     assert (store.sessions.find("s").turns, stored_texts(store, "s")) == (1, ["go", ""])
 
 
-def test_why_an_answer_ended(owner: CrushStore, store: Store) -> None:
+def test_an_event_says_why_an_answer_ended(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", text_content("go")))
     owner.add_message("assistant", [finish("error", message="Overloaded", details="529")])
     owner.add_message("assistant", [*text_content("Half")[:1], finish("canceled")])
@@ -223,23 +223,23 @@ def test_a_summary(owner: CrushStore, store: Store) -> None:
     assert (summary.text, summary.up_to_turn) == ("They counted.", 2)
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────
+# ── repeated syncs ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_answer_is_told_when_it_is_whole(owner: CrushStore, store: Store) -> None:
+def test_an_answer_is_read_when_it_is_finished(owner: CrushStore, store: Store) -> None:
     now = int(time.time())
     owner.add_session("s", ("user", text_content("go")), created_at=now, updated_at=now)
-    writing = owner.add_message("assistant", [*text_content("Hal")[:1]])
+    message_id = owner.add_message("assistant", [*text_content("Hal")[:1]])
     sync_paths(store, owner.path)
     assert stored_texts(store, "s") == ["go"]
-    whole = json.dumps([*text_content("Half and half.")[:1], finish()])
-    execute_sql(owner.path, "update messages set parts = ? where id = ?", [(whole, writing)])
+    parts = json.dumps([*text_content("Half and half.")[:1], finish()])
+    execute_sql(owner.path, "update messages set parts = ? where id = ?", [(parts, message_id)])
     assert sync_paths(store, owner.path).updated == 1
     assert stored_texts(store, "s") == ["go", "Half and half."]
     assert len(store.sessions.newest()) == 1
 
 
-def test_an_answer_that_something_follows_is_told_as_it_is(owner: CrushStore, store: Store) -> None:
+def test_an_unfinished_answer_is_read_when_a_message_follows(owner: CrushStore, store: Store) -> None:
     now = int(time.time())
     owner.add_session(
         "s", ("user", text_content("go")), ("assistant", text_content("Hal")[:1]), created_at=now, updated_at=now
@@ -249,7 +249,7 @@ def test_an_answer_that_something_follows_is_told_as_it_is(owner: CrushStore, st
     assert stored_texts(store, "s") == ["go", "Hal", "and?"]
 
 
-def test_an_answer_that_nobody_will_finish_is_told_in_the_end(owner: CrushStore, store: Store) -> None:
+def test_an_unfinished_answer_is_read_when_the_session_is_quiet(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", text_content("go")), ("assistant", text_content("Hal")[:1]))
     now = int(time.time())
     execute_sql(owner.path, f"update sessions set updated_at = {now}")
@@ -260,7 +260,7 @@ def test_an_answer_that_nobody_will_finish_is_told_in_the_end(owner: CrushStore,
     assert stored_texts(store, "s") == ["go", "Hal"]
 
 
-def test_what_is_new_comes_and_what_was_rewritten_stays_reachable(owner: CrushStore, store: Store) -> None:
+def test_new_messages_are_appended_and_rewritten_ones_stay_reachable(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", text_content("one")), ("assistant", [*text_content("first")[:1], finish()]))
     sync_paths(store, owner.path)
     owner.add_message("user", text_content("two"))
@@ -269,22 +269,22 @@ def test_what_is_new_comes_and_what_was_rewritten_stays_reachable(owner: CrushSt
     execute_sql(owner.path, "delete from messages where id = 'm2'")
     sync_paths(store, owner.path)
     assert stored_texts(store, "s") == ["one", "two"]
-    (kept,) = store.sessions.children(store.sessions.find("s").id)
-    assert kept.relation == "superseded"
+    (superseded,) = store.sessions.children(store.sessions.find("s").id)
+    assert superseded.relation == "superseded"
 
 
 def test_a_bad_row_is_one_problem(owner: CrushStore, store: Store) -> None:
     owner.add_session(
-        "s", ("user", text_content("one")), ("user", '[{"type": "te'), ("user", '{"type": "text"}'), ("narrator", [])
+        "s", ("user", text_content("first")), ("user", '[{"type": "te'), ("user", '{"type": "text"}'), ("narrator", [])
     )
     owner.add_session("n", ("user", text_content("there?")))
     problems = sync_paths(store, owner.path).problems
     assert [problem.where for problem in problems] == ["messages:m2", "messages:m3"]
     assert stored_texts(store, "n") == ["there?"]
-    one, second, third, fourth = stored_entries(store, "s")
+    first, second, third, fourth = stored_entries(store, "s")
     assert second.parts == (Opaque("parts", '[{"type": "te'),)
     assert fourth.kind == "unknown"
-    assert None not in (one.record, third.record, fourth.record)
+    assert None not in (first.record, third.record, fourth.record)
 
 
 def test_every_message_is_in_the_chain(owner: CrushStore, store: Store) -> None:
@@ -296,5 +296,7 @@ def test_every_message_is_in_the_chain(owner: CrushStore, store: Store) -> None:
         ("system", text_content("x")),
     )
     sync_paths(store, owner.path)
-    kept = {json.loads(store.records.get(entry.record))["id"] for entry in stored_entries(store, "s") if entry.record}
-    assert kept == {"m1", "m2", "m3", "m4"}
+    message_ids = {
+        json.loads(store.records.get(entry.record))["id"] for entry in stored_entries(store, "s") if entry.record
+    }
+    assert message_ids == {"m1", "m2", "m3", "m4"}

@@ -1,4 +1,4 @@
-"""A huge array taken apart into its objects, whatever stands in their strings and wherever a chunk ends."""
+"""These tests split a huge array into its objects, with brackets in strings and chunks of any size."""
 
 from __future__ import annotations
 
@@ -26,65 +26,65 @@ NESTED = st.recursive(
 
 
 class Dripping(io.BytesIO):
-    """Gives little at a time, so that every token is cut somewhere."""
+    """Returns few bytes at a time, so that every token is cut somewhere."""
 
-    def __init__(self, data: bytes, most: int) -> None:
+    def __init__(self, data: bytes, max_bytes: int) -> None:
         super().__init__(data)
-        self._most = most
+        self._max_bytes = max_bytes
 
     def read(self, size: int | None = -1, /) -> bytes:
-        return super().read(self._most)
+        return super().read(self._max_bytes)
 
 
-def split(data: bytes, most: int = 1 << 20) -> tuple[list[Any], list[Problem]]:
+def split(data: bytes, chunk_bytes: int = 1 << 20) -> tuple[list[Any], list[Problem]]:
     problems: list[Problem] = []
-    found = []
-    for item in split_array(Dripping(data, most), "x", problems):
+    objects = []
+    for item in split_array(Dripping(data, chunk_bytes), "x", problems):
         assert data[item.offset : item.offset + len(item.data)] == item.data
-        found.append(json.loads(item.data))
-    return found, problems
+        objects.append(json.loads(item.data))
+    return objects, problems
 
 
 @given(st.lists(st.dictionaries(st.text('k"[{', max_size=3), NESTED, max_size=3), max_size=5), st.integers(1, 40))
-def test_every_object_comes_whole_wherever_it_is_cut(values: list[dict[str, Any]], most: int) -> None:
+def test_every_object_is_complete_for_any_size_of_chunks(values: list[dict[str, Any]], chunk_bytes: int) -> None:
     for indent in (None, 1):
         data = json.dumps(values, indent=indent).encode()
-        assert split(data, most) == (values, [])
+        assert split(data, chunk_bytes) == (values, [])
 
 
-def test_what_is_no_object_is_stepped_over() -> None:
+def test_other_values_are_skipped() -> None:
     assert split(b'\xef\xbb\xbf [1, "{", [{"in": 1}], {"a": 1}, null, {"b": 2}]') == ([{"a": 1}, {"b": 2}], [])
 
 
-def test_a_file_that_is_cut_gives_what_is_whole_and_says_so() -> None:
-    found, problems = split(b'[{"a": 1}, {"b": "')
-    assert (found, len(problems)) == ([{"a": 1}], 1)
+def test_an_incomplete_file_yields_the_complete_objects_and_a_problem() -> None:
+    objects, problems = split(b'[{"a": 1}, {"b": "')
+    assert (objects, len(problems)) == ([{"a": 1}], 1)
 
 
-def test_what_is_no_list_is_not_read_on() -> None:
-    found, problems = split(b'{"a": {"b": 1}}')
-    assert (found, [problem.reason for problem in problems]) == ([], ["It is not a list of conversations."])
+def test_a_file_that_is_no_list_is_a_problem() -> None:
+    objects, problems = split(b'{"a": {"b": 1}}')
+    assert (objects, [problem.reason for problem in problems]) == ([], ["It is not a list of conversations."])
 
 
 @pytest.mark.parametrize("long", [{"x": "y\\" * 5000}, {"x": ["y"] * 1000}, {"x": [{}] * 1000}])
 def test_an_object_that_is_too_large_is_left_out(long: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "MAX_ITEM_BYTES", 1000)
-    for most in (7, 100, 1 << 20):
-        found, problems = split(json.dumps([{"a": 1}, long, {"b": 2}]).encode(), most)
-        assert found in ([{"a": 1}, {"b": 2}], [{"a": 1}, long, {"b": 2}])
-        assert [problem.where for problem in problems] == ([] if long in found else ["x:11"])
-        assert (long in found) == (most == 1 << 20)
+    for chunk_bytes in (7, 100, 1 << 20):
+        objects, problems = split(json.dumps([{"a": 1}, long, {"b": 2}]).encode(), chunk_bytes)
+        assert objects in ([{"a": 1}, {"b": 2}], [{"a": 1}, long, {"b": 2}])
+        assert [problem.where for problem in problems] == ([] if long in objects else ["x:11"])
+        assert (long in objects) == (chunk_bytes == 1 << 20)
 
 
-def test_parents_come_first_and_circles_are_cut_open() -> None:
-    spelled = {"d": "c", "c": "b", "b": "a", "a": None, "x": "y", "y": "x", "self": "self", "lost": "nobody"}
-    messages = [ExportMessage(Node(name, parent, True), None, {}) for name, parent in spelled.items()]
-    order = [told.node.id for told in sort_parents_first(messages)]
-    assert sorted(order) == sorted(spelled)
+def test_parents_come_first_and_circles_are_broken() -> None:
+    parents = {"d": "c", "c": "b", "b": "a", "a": None, "x": "y", "y": "x", "self": "self", "lost": "nobody"}
+    messages = [ExportMessage(Node(name, parent, True), None, {}) for name, parent in parents.items()]
+    order = [message.node.id for message in sort_parents_first(messages)]
+    assert sorted(order) == sorted(parents)
     assert [name for name in order if name in "abcd"] == ["a", "b", "c", "d"]
 
 
-def test_an_archive_that_is_damaged_or_locked_is_no_export(tmp_path: Path) -> None:
+def test_a_damaged_archive_is_not_recognized(tmp_path: Path) -> None:
     path = tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", json.dumps([{"id": str(n), "mapping": {}} for n in range(5000)]))

@@ -1,4 +1,4 @@
-"""Goose's stores: every layout of the database, the files of before, summaries, and what each tool answered."""
+"""These tests check the Goose reader: the layouts of the database, the older files, summaries, and tool results."""
 
 from __future__ import annotations
 
@@ -48,10 +48,15 @@ def text(words: str, *audience: str) -> dict[str, Any]:
     return {"type": "text", "text": words} | ({"annotations": {"audience": list(audience)}} if audience else {})
 
 
-def transcript(path: Path, *messages: dict[str, Any], **about: Any) -> Path:
-    head = {"working_dir": "/srv/old", "description": "An old one", "message_count": len(messages), "total_tokens": 30}
+def transcript(path: Path, *messages: dict[str, Any], **fields: Any) -> Path:
+    header = {
+        "working_dir": "/srv/old",
+        "description": "An old one",
+        "message_count": len(messages),
+        "total_tokens": 30,
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in [head | about, *messages]))
+    path.write_text("".join(json.dumps(line) + "\n" for line in [header | fields, *messages]))
     return path
 
 
@@ -59,25 +64,25 @@ def line(role: str, words: str, at: int = AT) -> dict[str, Any]:
     return {"id": None, "role": role, "created": at, "content": text_content(words)}
 
 
-# ── where ─────────────────────────────────────────────────────────────────────────────────────────
+# ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("layout", [FIRST_SCHEMA, SCHEMA_V9], ids=["first", "ninth"])
 def test_every_layout_opens(tmp_path: Path, store: Store, layout: str) -> None:
     owner = GooseStore(tmp_path / "any name", layout)
-    owner.add_session(S, ("user", text_content("Fix it")), ("assistant", text_content("Fixed.")), description="Mending")
+    owner.add_session(S, ("user", text_content("Fix it")), ("assistant", text_content("Fixed.")), description="Repairs")
     report = sync_paths(store, owner.path)
     assert (report.source, report.new, report.problems) == ("goose", 1, [])
-    assert (stored_texts(store, S), store.sessions.find(S).title) == (["Fix it", "Fixed."], "Mending")
+    assert (stored_texts(store, S), store.sessions.find(S).title) == (["Fix it", "Fixed."], "Repairs")
     assert sync_paths(store, owner.path).unchanged == 1
 
 
-@pytest.mark.parametrize("elsewhere", [True, False])
-def test_where_goose_keeps_them(
-    home: Path, tmp_path: Path, store: Store, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_the_folder_of_goose_is_found(
+    home: Path, tmp_path: Path, store: Store, is_moved: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = home / ".local/share/goose/sessions"
-    if elsewhere:
+    if is_moved:
         folder = tmp_path / "root/data/sessions"
         monkeypatch.setenv("GOOSE_PATH_ROOT", str(tmp_path / "root"))
     folder.mkdir(parents=True)
@@ -95,7 +100,7 @@ def test_where_goose_keeps_them(
     assert last.report.unchanged == 2
 
 
-def test_a_file_of_before(tmp_path: Path, store: Store) -> None:
+def test_an_older_file_is_read(tmp_path: Path, store: Store) -> None:
     path = transcript(tmp_path / "20250801_101010.jsonl", line("user", "old", AT), line("assistant", "Yes.", AT + 1))
     assert sync_paths(store, path).source == "goose"
     session = store.sessions.find("20250801_101010")
@@ -116,15 +121,15 @@ def test_a_folder_of_other_files_is_not_goose_s(tmp_path: Path) -> None:
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_session_s_row_says_of_it(owner: GooseStore, store: Store) -> None:
-    about = {"name": "Greetings", "provider_name": "anthropic", "model_config_json": '{"model_name": "opus"}'}
-    sums = {"accumulated_input_tokens": 300, "accumulated_output_tokens": 60, "accumulated_total_tokens": 360}
+def test_the_fields_of_a_session(owner: GooseStore, store: Store) -> None:
+    fields = {"name": "Greetings", "provider_name": "anthropic", "model_config_json": '{"model_name": "opus"}'}
+    tokens = {"accumulated_input_tokens": 300, "accumulated_output_tokens": 60, "accumulated_total_tokens": 360}
     owner.add_session(
         S,
         ("user", text_content("hi")),
         ("assistant", text_content("Hello.")),
-        **about,
-        **sums,
+        **fields,
+        **tokens,
         input_tokens=9,
         total_tokens=9,
     )
@@ -135,18 +140,18 @@ def test_what_a_session_s_row_says_of_it(owner: GooseStore, store: Store) -> Non
     assert session.model == stored_entries(store, S)[1].model == "opus"
     assert session.created_at == "2025-12-29T09:20:00.000000Z"
     assert session.id.startswith(f"goose:{S}@")
-    going_on = goose.resume(session)
-    assert (going_on.argv, going_on.cwd) == (("goose", "session", "--resume", "--session-id", S), "/srv/app")
+    command = goose.resume(session)
+    assert (command.argv, command.cwd) == (("goose", "session", "--resume", "--session-id", S), "/srv/app")
 
 
 @pytest.mark.parametrize("name", ["CLI Session", "New session 12", ""])
-def test_a_title_that_is_none_gives_way_to_the_prompt(owner: GooseStore, store: Store, name: str) -> None:
+def test_a_placeholder_title_is_replaced_by_the_prompt(owner: GooseStore, store: Store, name: str) -> None:
     owner.add_session(S, ("user", text_content("Add a retry")), name=name)
     sync_paths(store, owner.path)
     assert store.sessions.find(S).title == "Add a retry"
 
 
-def test_what_goose_does_for_itself_is_put_away(owner: GooseStore, store: Store) -> None:
+def test_internal_sessions_are_archived(owner: GooseStore, store: Store) -> None:
     owner.add_session(S, session_type="sub_agent")
     owner.add_session("20260101_2", session_type="scheduled")
     sync_paths(store, owner.path)
@@ -158,43 +163,47 @@ def test_what_goose_does_for_itself_is_put_away(owner: GooseStore, store: Store)
 
 
 def test_content(owner: GooseStore, store: Store) -> None:
-    novel = {"type": "hologram", "beam": 1}
-    thought = {"type": "thinking", "thinking": "plan", "signature": "sig"}
+    unknown = {"type": "hologram", "beam": 1}
+    thinking = {"type": "thinking", "thinking": "plan", "signature": "sig"}
     redacted = {"type": "redactedThinking", "data": "xyz"}
-    reasoned = {"type": "reasoning", "text": "so"}
+    reasoning = {"type": "reasoning", "text": "so"}
     owner.add_session(S, ("user", [*text_content("See"), PICTURE]))
     owner.add_message(
-        "assistant", [thought, redacted, reasoned, *text_content("Reading."), call(), novel], visibility=None
+        "assistant", [thinking, redacted, reasoning, *text_content("Reading."), call(), unknown], visibility=None
     )
     assert sync_paths(store, owner.path).problems == []
-    asked, reply = stored_entries(store, S)
-    assert asked.parts == (Text("See"), Attachment("image/png", size=6))
+    prompt, reply = stored_entries(store, S)
+    assert prompt.parts == (Text("See"), Attachment("image/png", size=6))
     assert reply.parts == (
         Thinking("plan", "sig"),
         Thinking("", "xyz"),
         Thinking("so"),
         Text("Reading."),
         ToolCall("call_1", "developer__shell", {"command": "ls"}),
-        Opaque("hologram", novel),
+        Opaque("hologram", unknown),
     )
     assert reply.created_at == "2025-12-29T09:20:00.000000Z"
 
 
 def test_calls_are_paired_and_failures_flagged(owner: GooseStore, store: Store) -> None:
-    wrong = {"type": "toolRequest", "id": "c3", "toolCall": {"status": "error", "error": "bad arguments"}}
-    old = {"type": "toolResponse", "id": "c1", "toolResult": {"status": "success", "value": [text("old way")]}}
-    gone = {"type": "toolResponse", "id": "c2", "toolResult": {"status": "error", "error": "Tool not found"}}
+    invalid_call = {"type": "toolRequest", "id": "c3", "toolCall": {"status": "error", "error": "bad arguments"}}
+    old_result = {
+        "type": "toolResponse",
+        "id": "c1",
+        "toolResult": {"status": "success", "value": [text("old")]},
+    }
+    missing_tool = {"type": "toolResponse", "id": "c2", "toolResult": {"status": "error", "error": "Tool not found"}}
     owner.add_session(S, ("user", text_content("go")))
-    owner.add_message("assistant", [call(f"c{n}") for n in range(3)] + [wrong, call("c4"), call("c5")])
-    owner.add_message("user", [result(text("twice", "user"), text("once", "assistant"), call_id="c0"), old])
-    owner.add_message("user", [gone, result(text("no"), call_id="c3", failed=True)])
+    owner.add_message("assistant", [call(f"c{n}") for n in range(3)] + [invalid_call, call("c4"), call("c5")])
+    owner.add_message("user", [result(text("twice", "user"), text("once", "assistant"), call_id="c0"), old_result])
+    owner.add_message("user", [missing_tool, result(text("no"), call_id="c3", failed=True)])
     owner.add_message("user", [result(PICTURE, call_id="c4"), result(text("a"), text("b"), call_id="c5")])
     sync_paths(store, owner.path)
     session = store.sessions.find(S)
     assert (session.turns, session.tool_calls, session.errors) == (1, 6, 2)
-    assert [(one.call_id, one.status, one.result) for one in calls(store)] == [
+    assert [(call.call_id, call.status, call.result) for call in calls(store)] == [
         ("c0", "ok", "once"),
-        ("c1", "ok", "old way"),
+        ("c1", "ok", "old"),
         ("c2", "error", "Tool not found"),
         ("c3", "error", "no"),
         ("c4", "ok", ""),
@@ -213,7 +222,7 @@ def test_notices_and_questions_are_events(owner: GooseStore, store: Store) -> No
     assert store.sessions.find(S).turns == 0
 
 
-def test_seconds_and_milliseconds_stand_in_one_order(owner: GooseStore, store: Store) -> None:
+def test_seconds_and_milliseconds_are_sorted_together(owner: GooseStore, store: Store) -> None:
     owner.add_session(S)
     owner.add_message("user", text_content("second"), at=(AT + 1) * 1000)
     owner.add_message("assistant", text_content("third"), at=AT + 2)
@@ -226,7 +235,7 @@ def test_seconds_and_milliseconds_stand_in_one_order(owner: GooseStore, store: S
 # ── summaries ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_summary_leaves_the_conversation_as_it_was(owner: GooseStore, store: Store) -> None:
+def test_a_summary_does_not_change_the_conversation(owner: GooseStore, store: Store) -> None:
     owner.add_session(
         S, ("user", text_content("one")), ("assistant", text_content("first")), ("user", text_content("two"))
     )
@@ -253,7 +262,7 @@ def test_a_summary_leaves_the_conversation_as_it_was(owner: GooseStore, store: S
     assert (summary.text, summary.up_to_turn) == ("They counted to one.", 2)
 
 
-def test_an_older_summary_is_still_one_when_a_newer_follows(owner: GooseStore, store: Store) -> None:
+def test_an_older_summary_is_kept_when_a_newer_one_follows(owner: GooseStore, store: Store) -> None:
     owner.add_session(S)
     owner.replace_messages(
         ("user", text_content("one"), VISIBLE_TO_NOBODY),
@@ -271,10 +280,10 @@ def test_an_older_summary_is_still_one_when_a_newer_follows(owner: GooseStore, s
     assert store.sessions.find(S).turns == 1
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────
+# ── repeated syncs ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_new_comes_and_what_was_rewritten_stays_reachable(owner: GooseStore, store: Store) -> None:
+def test_new_messages_are_appended_and_rewritten_ones_stay_reachable(owner: GooseStore, store: Store) -> None:
     owner.add_session(S, ("user", text_content("one")), ("assistant", text_content("first")))
     sync_paths(store, owner.path)
     owner.add_message("user", text_content("two"))
@@ -285,8 +294,8 @@ def test_what_is_new_comes_and_what_was_rewritten_stays_reachable(owner: GooseSt
     )
     sync_paths(store, owner.path)
     assert stored_texts(store, S) == ["one", "another"]
-    (kept,) = store.sessions.children(store.sessions.find(S).id)
-    assert kept.relation == "superseded"
+    (superseded,) = store.sessions.children(store.sessions.find(S).id)
+    assert superseded.relation == "superseded"
 
 
 def test_a_bad_row_is_one_problem(owner: GooseStore, store: Store) -> None:
@@ -304,20 +313,20 @@ def test_a_bad_row_is_one_problem(owner: GooseStore, store: Store) -> None:
 
 
 def test_every_message_is_in_the_chain(owner: GooseStore, store: Store) -> None:
-    spoken = [
+    contents = [
         text_content("one"),
         [call()],
         [result(text("a"))],
         [{"type": "systemNotification", "msg": "x"}],
         [{"type": "?"}],
     ]
-    for content in spoken:
+    for content in contents:
         execute_sql(owner.path, "insert or ignore into sessions (id, working_dir) values (?, '')", [(S,)])
         owner.add_message("assistant" if content == [call()] else "user", content)
     sync_paths(store, owner.path)
-    kept = [
+    stored = [
         json.loads(store.records.get(entry.record))["content_json"]
         for entry in stored_entries(store, S)
         if entry.record
     ]
-    assert kept == [json.dumps(content) for content in spoken]
+    assert stored == [json.dumps(content) for content in contents]

@@ -1,4 +1,4 @@
-"""JSON lines and folders as strangers leave them: too long, too deep, half written, looped, packed, forbidden."""
+"""These tests read JSON lines and folders in any condition: too long, too deep, incomplete, looped or forbidden."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def values(path: Path, problems: list[Problem]) -> list[object]:
     return [line.value for line in read_json_lines(path, problems)]
 
 
-def test_lines_come_with_their_bytes_and_where_they_stood(path: Path) -> None:
+def test_lines_have_their_bytes_and_offsets(path: Path) -> None:
     path.write_bytes(b'{"a": 1}\n\n{"b":"\xc3\xa9"}\r\n')
     problems: list[Problem] = []
     assert [tuple(line) for line in read_json_lines(path, problems)] == [
@@ -36,20 +36,20 @@ def test_lines_come_with_their_bytes_and_where_they_stood(path: Path) -> None:
     assert problems == []
 
 
-def test_a_bad_line_is_one_problem_and_its_neighbours_come(path: Path) -> None:
+def test_a_bad_line_is_one_problem_and_the_others_are_read(path: Path) -> None:
     path.write_bytes(b'1\n\x00\xff\xfe\n{"cut": \n' + b"[" * 100_000 + b"\n2\n")
     problems: list[Problem] = []
     assert values(path, problems) == [1, 2]
     assert [problem.where for problem in problems] == [f"{path}:{offset}" for offset in (2, 6, 15)]
 
 
-def test_a_stray_byte_costs_a_character(path: Path) -> None:
+def test_an_invalid_byte_is_replaced_by_one_character(path: Path) -> None:
     path.write_bytes(b'{"a": "x\xffy"}\n')
     (line,) = read_json_lines(path, [])
     assert (line.value, line.data) == ({"a": "x\ufffdy"}, b'{"a": "x\xffy"}')
 
 
-def test_the_last_line_is_used_when_it_is_whole(path: Path) -> None:
+def test_the_last_line_is_used_when_it_is_complete(path: Path) -> None:
     problems: list[Problem] = []
     path.write_bytes(b'{"a": 1}\n{"b": 2}')
     assert values(path, problems) == [{"a": 1}, {"b": 2}]
@@ -67,25 +67,27 @@ def test_a_line_of_400_megabytes_is_left_out(path: Path, ending: bytes) -> None:
         file.write(b'"' + ending)
         if ending:
             file.write(b'{"after": 1}\n')
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     problems: list[Problem] = []
     assert values(path, problems) == ([{"before": 1}, {"after": 1}] if ending else [{"before": 1}])
     assert [problem.where for problem in problems] == [f"{path}:14"]
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert grown < 4 * jsonl.MAX_LINE_BYTES // 1024
+    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before
+    assert growth < 4 * jsonl.MAX_LINE_BYTES // 1024
 
 
-def test_packed_lines_are_the_same(path: Path) -> None:
+def test_packed_lines_are_read(path: Path) -> None:
     path.write_bytes(b"".join(json.dumps({"n": n, "x": "y" * n}).encode() + b"\n" for n in range(500)))
     packed = path.with_name("a.jsonl.zst")
-    # Two frames, as an appending packer writes them.
+    # A packer that appends writes several frames.
     half = path.read_bytes().index(b"\n", 30_000) + 1
     pieces = path.read_bytes()[:half], path.read_bytes()[half:]
     packed.write_bytes(b"".join(zstandard.ZstdCompressor().compress(piece) for piece in pieces))
     assert list(read_json_lines(packed, [])) == list(read_json_lines(path, []))
 
 
-def test_what_is_no_zstd_or_unpacks_without_end_is_a_problem(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_zstd_and_zstd_that_unpacks_to_too_much_are_problems(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     packed = path.with_name("a.jsonl.zst")
     packed.write_bytes(b"not packed at all\n")
     problems: list[Problem] = []
@@ -96,7 +98,7 @@ def test_what_is_no_zstd_or_unpacks_without_end_is_a_problem(path: Path, monkeyp
     assert [problem.where for problem in problems] == [str(packed)] * 2
 
 
-def test_what_cannot_be_opened_is_a_problem(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_opened_is_a_problem(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "not there", "a\0b"):
         problems: list[Problem] = []
@@ -105,7 +107,7 @@ def test_what_cannot_be_opened_is_a_problem(tmp_path: Path) -> None:
         assert len(problems) == 2
 
 
-def test_a_file_that_is_one_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_one_json_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"a": [1]}')
     problems: list[Problem] = []
@@ -130,16 +132,16 @@ def tree(tmp_path: Path) -> Path:
 
 
 def names(tree: Path, problems: list[Problem] | None = None, depth: int = 12) -> list[str]:
-    found = walk_files(tree, [] if problems is None else problems, depth=depth)
-    return [path.relative_to(tree).as_posix() for path in found]
+    paths = walk_files(tree, [] if problems is None else problems, depth=depth)
+    return [path.relative_to(tree).as_posix() for path in paths]
 
 
-def test_a_walk_is_in_order_and_ends(tree: Path) -> None:
+def test_a_walk_is_sorted_and_limited_in_depth(tree: Path) -> None:
     assert names(tree) == ["0.jsonl", "a/deep/er/3.jsonl", "b/1.jsonl", "b/2.jsonl"]
     assert names(tree, depth=1) == ["0.jsonl", "b/1.jsonl", "b/2.jsonl"]
 
 
-def test_links_are_followed_but_not_for_ever(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_links_are_followed_but_loops_are_not(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "4.jsonl").write_text("{}\n")
     (tree / "c").symlink_to(elsewhere)
@@ -177,7 +179,7 @@ def test_a_folder_that_is_not_there_is_a_problem(tree: Path) -> None:
     assert tree_stamp(tree / "nowhere") == ""
 
 
-def test_a_stamp_follows_what_is_below(tree: Path) -> None:
+def test_a_stamp_differs_when_a_file_below_differs(tree: Path) -> None:
     stamps = [tree_stamp(tree)]
     assert tree_stamp(tree) == stamps[0]
     (tree / "a/other.txt").write_text("not asked for")
@@ -210,16 +212,16 @@ def test_a_stamp_follows_what_is_below(tree: Path) -> None:
         b'"' + b"x" * 3000 + b'"\n2\n',
     ],
 )
-def test_what_is_held_is_what_is_read_line_by_line(
+def test_cached_lines_equal_lines_that_are_read_one_by_one(
     tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 2000)
     (path := tmp_path / "a.jsonl").write_bytes(data)
-    met: list[Problem] = []
-    read = list(read_json_lines(path, met))
+    expected_problems: list[Problem] = []
+    expected = list(read_json_lines(path, expected_problems))
     for _ in range(2):
         problems: list[Problem] = []
-        assert list(read_cached_lines(path, problems)) == read
-        assert problems == met
+        assert list(read_cached_lines(path, problems)) == expected
+        assert problems == expected_problems
     monkeypatch.setattr(jsonl, "MAX_CACHED_FILE_BYTES", 0)
-    assert list(read_cached_lines(path, [])) == read
+    assert list(read_cached_lines(path, [])) == expected

@@ -1,5 +1,4 @@
-"""What every source owes, whatever it reads: one shape, its own stores and no other's, everything told and nothing told
-again, and a way back to its program."""
+"""These tests check every source: its stores are recognized, everything is read once, and sessions can be resumed."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def sample(tmp_path: Path, source: Source) -> Path:
 
 
 @every_source
-def test_it_has_the_one_shape(source: Source) -> None:
+def test_the_source_is_registered_and_described(source: Source) -> None:
     assert sources.load_source(source.name) is source
     assert source.label
     assert source.badge == sources.REGISTRY[source.name].badge
@@ -38,8 +37,8 @@ def test_it_has_the_one_shape(source: Source) -> None:
 
 
 @every_source
-def test_it_knows_its_own_and_nothing_else(source: Source, sample: Path, tmp_path: Path) -> None:
-    assert [one.name for one in sources.ALL if one.detect(str(sample))] == [source.name]
+def test_only_its_own_stores_are_recognized(source: Source, sample: Path, tmp_path: Path) -> None:
+    assert [candidate.name for candidate in sources.ALL if candidate.detect(str(sample))] == [source.name]
     (tmp_path / "empty").mkdir()
     for other in (os.devnull, str(tmp_path / "empty"), str(tmp_path / "nowhere"), __file__):
         assert not source.detect(other)
@@ -47,54 +46,59 @@ def test_it_knows_its_own_and_nothing_else(source: Source, sample: Path, tmp_pat
 
 
 @every_source
-def test_its_stamp_tells_that_something_moved(source: Source, sample: Path) -> None:
+def test_the_stamp_differs_after_a_change(source: Source, sample: Path) -> None:
     before = source.stamp(str(sample))
     assert before
     assert source.stamp(str(sample)) == before
     if sample.is_dir():
-        newest = max(sample.rglob("*.json*"), key=lambda path: path.stat().st_size)
-        newest.write_bytes(newest.read_bytes() + b"\n")
+        largest = max(sample.rglob("*.json*"), key=lambda path: path.stat().st_size)
+        largest.write_bytes(largest.read_bytes() + b"\n")
     else:
-        with closing(sqlite3.connect(sample)) as owner:
-            owner.execute("pragma user_version = 77")
+        with closing(sqlite3.connect(sample)) as connection:
+            connection.execute("pragma user_version = 77")
     assert source.stamp(str(sample)) != before
 
 
 @every_source
 def test_a_scan_names_each_session_once_and_each_can_be_read(source: Source, sample: Path) -> None:
-    with source.open(str(sample)) as opened:
-        refs = list(opened.scan())
+    with source.open(str(sample)) as reader:
+        refs = list(reader.scan())
         assert refs
         assert len({ref.native_id for ref in refs}) == len(refs)
         for ref in refs:
-            batches = list(opened.read(ref))
+            batches = list(reader.read(ref))
             assert batches[0].fields is not None
             assert ref.stamp or batches[-1].stamp
             for batch in batches:
                 assert len(batch.entries) <= 2 * BATCH_ENTRIES
                 assert all(entry.record for entry in batch.entries)
                 derive_rows(batch.entries)
-    with source.open(str(sample)) as opened:
-        assert list(opened.scan()) == refs
+    with source.open(str(sample)) as reader:
+        assert list(reader.scan()) == refs
 
 
 @every_source
-def test_files_that_grow_are_told_of_the_same_with_and_without_opening_them(source: Source, sample: Path) -> None:
-    with source.open(str(sample)) as opened:
-        if (files := opened.scan_files()) is not None:
-            told = [ref for head in files for ref in (head, *opened.scan_branches(head))]
-            assert sorted(told, key=str) == sorted(opened.scan(), key=str)
+def test_scanning_files_finds_the_same_sessions_as_a_full_scan(source: Source, sample: Path) -> None:
+    with source.open(str(sample)) as reader:
+        if (files := reader.scan_files()) is not None:
+            refs = [ref for file_ref in files for ref in (file_ref, *reader.scan_branches(file_ref))]
+            assert sorted(refs, key=str) == sorted(reader.scan(), key=str)
 
 
 @every_source
-def test_everything_is_kept_and_a_second_sync_writes_nothing(source: Source, sample: Path, store: Store) -> None:
+def test_every_record_is_stored_and_a_second_sync_writes_nothing(source: Source, sample: Path, store: Store) -> None:
     report = sync_paths(store, sample)
     assert (report.source, report.problems) == (source.name, [])
     assert report.new == report.seen > 0
     assert find_missing_records(source.name, sample, store) == []
     before = store.connection.total_changes
-    again = sync_paths(store, sample)
-    assert (again.seen, again.new, again.updated, again.unchanged) == (report.seen, 0, 0, report.seen)
+    second_report = sync_paths(store, sample)
+    assert (second_report.seen, second_report.new, second_report.updated, second_report.unchanged) == (
+        report.seen,
+        0,
+        0,
+        report.seen,
+    )
     assert store.connection.total_changes == before
 
 
@@ -111,30 +115,30 @@ def test_a_touched_store_brings_nothing_new(source: Source, sample: Path, store:
 
 
 @pytest.mark.parametrize(
-    "source", [one for one in sources.ALL if one.name in JSONL_SOURCES], ids=lambda source: source.name
+    "source", [source for source in sources.ALL if source.name in JSONL_SOURCES], ids=lambda source: source.name
 )
-def test_what_vanished_stays_and_says_so_and_may_come_back(source: Source, sample: Path, store: Store) -> None:
+def test_deleted_files_stay_as_gone_sessions_until_they_return(source: Source, sample: Path, store: Store) -> None:
     sync_paths(store, sample)
-    kept = {session.id for session in store.sessions.newest(100)}
+    session_ids = {session.id for session in store.sessions.newest(100)}
     path = max(sample.rglob("*.jsonl"), key=lambda path: path.stat().st_size)
-    away = path.rename(path.with_suffix(".away"))
+    moved_path = path.rename(path.with_suffix(".away"))
     assert sync_paths(store, sample).new == 0
-    assert {session.id for session in store.sessions.newest(100)} == kept
-    assert 0 < len([session for session in store.sessions.newest(100) if session.gone]) < len(kept)
-    away.rename(path)
+    assert {session.id for session in store.sessions.newest(100)} == session_ids
+    assert 0 < len([session for session in store.sessions.newest(100) if session.gone]) < len(session_ids)
+    moved_path.rename(path)
     assert sync_paths(store, sample).new == 0
     assert not [session for session in store.sessions.newest(100) if session.gone]
 
 
 @every_source
-def test_every_session_can_be_gone_on_with_or_it_says_why_not(source: Source, sample: Path, store: Store) -> None:
+def test_every_session_can_be_resumed_or_has_a_hint(source: Source, sample: Path, store: Store) -> None:
     sync_paths(store, sample)
     for session in store.sessions.newest(100):
-        found = source.resume(session)
-        assert isinstance(found, ResumeCommand)
-        assert found.cwd == session.cwd or not found.argv
-        if found.argv is None:
-            assert found.hint.endswith(".")
+        command = source.resume(session)
+        assert isinstance(command, ResumeCommand)
+        assert command.cwd == session.cwd or not command.argv
+        if command.argv is None:
+            assert command.hint.endswith(".")
         else:
-            assert all(isinstance(word, str) and word for word in found.argv)
+            assert all(isinstance(argument, str) and argument for argument in command.argv)
         assert plan_resume(session).command or plan_resume(session).hint
