@@ -260,7 +260,7 @@ class Source(ABC):
 
     def quick_read(self, locator: str, known: Container[str]) -> Iterator[QuickSession]:
         """Return every session that is not known, the newest first, without parsing it completely. A session that
-        cannot be described this way is left out."""
+        cannot be described without that is left out."""
         return iter(())
 
     @property

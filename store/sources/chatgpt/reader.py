@@ -175,7 +175,7 @@ _ROLES = ("user", "assistant", "system", "tool")
 def _parse_tool_message(
     message: Mapping[str, Json], parts: tuple[Part, ...], text: str, state: _ChatGPTState
 ) -> NewEntry:
-    """Return the status of the open call_id, if it went to this tool. A tool may write further messages."""
+    """Return the result of the open call, if it went to this tool. A tool may write further messages."""
     name = as_str(as_dict(message.get("author")).get("name"))
     is_called_tool = not name or name.partition(".")[0] == state.open_tool.partition(".")[0]
     if not state.open_call_id or not is_called_tool:
@@ -235,7 +235,7 @@ def _format_thought(thought: Mapping[str, Json]) -> str:
 
 
 def _parse_attachments(message: Mapping[str, Json]) -> tuple[Part, ...]:
-    """Return the files files, without images that are already among the parts."""
+    """Return the attached files, without images that are already among the parts."""
     files = list(map(as_dict, as_list(as_dict(message.get("metadata")).get("attachments"))))
     if not files:
         return ()

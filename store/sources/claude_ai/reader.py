@@ -50,7 +50,7 @@ class ClaudeAIReader(ExportReader):
 
 
 def _parse_messages(messages: list[Json]) -> Iterator[ExportMessage]:
-    """Yield the messages. A message that names no parent follows the one previous."""
+    """Yield the messages. A message that names no parent follows the one before."""
     previous: str | None = None
     for index, message in enumerate(messages):
         fields = as_dict(message)

@@ -78,7 +78,7 @@ class CrushReader(SourceReader):
     def _read_messages(
         self, session_id: str, entry_reader: _CrushEntryReader, is_quiet: bool
     ) -> Iterator[list[NewEntry]]:
-        """Yield the entries of each message. An unfinished answer is held back until a message follows or time passes."""
+        """Yield the entries of each message. An unfinished answer waits until a message follows or time passes."""
         unfinished: list[NewEntry] = []
         for row in sqlite.read_rows(
             self._connection, "messages", entry_reader.problems, _MESSAGES_IN_ORDER, session_id

@@ -14,5 +14,6 @@ def list_transcripts(folder: Path) -> Iterator[Path]:
 
 
 def is_transcript(path: Path) -> bool:
+    """Return whether the first line describes a session of Goose."""
     first = as_dict(next((line.value for line in jsonl.read_json_lines(path, [])), None))
     return isinstance(first.get("working_dir"), str) and "description" in first

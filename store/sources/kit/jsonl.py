@@ -291,7 +291,7 @@ def as_count(value: Json) -> int:
 
 
 def cost_fields(value: Json) -> SessionFields:
-    """Return the cost of a session as a field; nothing when the value is no amount or nothing was cost."""
+    """Return the cost of a session as a field; nothing when the value is no amount or nothing was paid."""
     cost = float(value) if isinstance(value, int | float) and 0 < value < 1e9 and not isinstance(value, bool) else 0.0
     return {"cost": cost} if cost else {}
 

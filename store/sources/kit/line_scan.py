@@ -67,7 +67,7 @@ def find_last_line(marker: bytes, chunk: bytes, limit: int) -> bytes:
 
 
 def _line_at(position: int, chunk: bytes) -> tuple[int, bytes]:
-    """Return where the line position this position begins, and the line."""
+    """Return where the line at this position begins, and the line."""
     start, end = chunk.rfind(b"\n", 0, position) + 1, chunk.find(b"\n", position)
     return start, chunk[start:end] if end >= 0 else chunk[start:]
 

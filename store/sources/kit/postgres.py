@@ -148,7 +148,7 @@ def _create_engine(address: str) -> Engine:
 
 
 def _build_url(address: str) -> URL:
-    """Return the URL for psycopg, whatever driver the address names. Options of asyncpg are dropped."""
+    """Return the URL for psycopg. The driver in the address is ignored, and options of asyncpg are dropped."""
     from psycopg.pq import Conninfo
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError

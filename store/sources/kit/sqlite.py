@@ -276,7 +276,7 @@ def _quote_identifier(name: str) -> str:
 
 
 def has_tables(locator: str, signature: Mapping[str, Iterable[str]]) -> bool:
-    """Return whether the file is a SQLite database with these tables and columns, whatever its name.
+    """Return whether the file is a SQLite database with these tables and columns. The name does not matter.
 
     Raises Busy when the file is being written to and cannot be read yet.
     """
