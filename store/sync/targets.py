@@ -125,7 +125,7 @@ def _find_targets_at(path: str, candidates: Sequence[Source]) -> list[Target]:
     if is_url(location.locator):
         raise Unreadable(f"{location.locator} is not a database that Backscroll can read.")
     if not Path(location.locator).exists():
-        raise Unreadable(f"No such file or folder: {path}")
+        raise Unreadable(f"No such file or folder: {path}.")
     if targets := list(_find_targets_in(Path(location.locator), candidates)):
         return targets
     sqlite.raise_if_damaged(Path(location.locator))
