@@ -54,7 +54,7 @@ class CrushReader(SourceReader):
                 unfinished.add(session)
         for row in sqlite.read_rows(self._connection, "sessions", self.problems):
             if not isinstance(row["id"], str):
-                self.problems.append(Problem("sessions", f"The id of the session {row['id']!r} is not text."))
+                self.problems.append(Problem("sessions", f"The id of session {row['id']!r} is not text."))
                 continue
             updated_at = sqlite.normalize_time(row["updated_at"])
             is_unfinished = row["id"] in unfinished and not sqlite.is_quiet(updated_at)

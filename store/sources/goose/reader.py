@@ -81,7 +81,7 @@ class GooseReader(SourceReader):
                 stamp = sqlite.digest(*dict(row).values(), digests.get(row["id"]))
                 yield SessionRef(row["id"], stamp, sqlite.normalize_time(row["updated_at"]))
             else:
-                self.problems.append(Problem("sessions", f"The id of the session {row['id']!r} is not text."))
+                self.problems.append(Problem("sessions", f"The id of session {row['id']!r} is not text."))
         self.problems += sqlite.find_orphan_rows(self._connection, "messages")
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
