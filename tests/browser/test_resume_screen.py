@@ -416,7 +416,7 @@ def test_a_named_session_goes_on_at_once(world: Store, agent: Agent, folder: Pat
 def test_what_cannot_go_on_says_why(world: Store, agent: Agent) -> None:
     run = CommandLine(world.path)
     for args, why in [
-        (["claude:gone"], "; choose another with --cwd"),
+        (["claude:gone"], ". Use --cwd to choose another."),
         (["codex:0199aa"], "codex is not installed"),
         (["telegram:648079060"], "Write in the Telegram chat 648079060."),
         (["telegram:648079060", "--print"], "Write in the Telegram chat 648079060."),
