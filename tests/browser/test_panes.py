@@ -327,7 +327,7 @@ async def test_the_record_is_that_of_the_selected_entry(world: Store) -> None:
         await pilot.press("3", "down")
         await wait_for_text(pilot, ".type")
         await pilot.press("1", "down")
-        await wait_for_text(pilot, "it now reopens it", "made by the libr")
+        await wait_for_text(pilot, "it now reopens it", "recorded through")
 
 
 # ── tool calls ────────────────────────────────────────────────────────────────────────────────────

@@ -141,11 +141,11 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "nothing": (*LIST, ["slash", *"zebra"], "0 found"),
     "meant": (*LIST, ["slash", *"uplaod"], "Showing “upload…”", "Fix the flaky"),
     "tools": (*LIST, ["A"], "1 call ·", "pytest"),
-    "tools_by_name": (*LIST, ["A"], "1 call ·", ["n"], "1 tool ·", "median", "Its calls"),
+    "tools_by_name": (*LIST, ["A"], "1 call ·", ["n"], "1 tool ·", "median", "Show calls"),
     "conversation": READING,
     "call": (*READING, ["X", "enter"], "see the log"),
     "found": (*READING, ["slash", *"file"], "of 3"),
-    "record": (*READING, ["3"], "This entry was made"),
+    "record": (*READING, ["3"], "This entry was recorded"),
     "inspector": (*READING, ["X", "i"], "1 of 1", "see the log"),
     "calls": (*READING, ["a"], "All calls of this session"),
     "resume": (*LIST, ["r"], "Continue in Claude Code", "edits     · none"),
@@ -160,7 +160,7 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "help": (*LIST, ["question_mark"], "Go to the last session"),
     "palette": (*LIST, ["ctrl+p"], "Search for commands"),
     "consolidation": (*FACTS, ["C"], "All facts ·", [*"!", "enter", *"Tabs.", "ctrl+s"], "+ Tabs.", "Do it"),
-    "leaving": (*LIST, ["m"], "Leave it", [*"Ask Ada.", "escape"], "It is not saved", "Go on writing"),
+    "leaving": (*LIST, ["m"], "Leave it", [*"Ask Ada.", "escape"], "Not saved", "Keep writing"),
 }
 
 
@@ -240,7 +240,7 @@ def test_folder(snap_compare: Compare, store: Store, home: Path, size: Size) -> 
     add_session(
         store, "s", time_ago(minutes=4), prompt_entry("Go on", time_ago()), source="claude", cwd=str(home / "code")
     )
-    asked = after("1 session", "Go on", ["r"], "Continue in Claude Code", ["d"], "Another folder", "3 more")
+    asked = after("1 session", "Go on", ["r"], "Continue in Claude Code", ["d"], "another folder", "3 more")
     assert snap_compare(make_browser(store), terminal_size=size, run_before=asked)
 
 

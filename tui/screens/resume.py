@@ -54,7 +54,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
             scrollbar-size-vertical: 1;
         }}
 
-        #card {{
+        #card-text {{
             height: auto;
         }}
     }}
@@ -75,7 +75,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
         Binding("escape,q", "dismiss(None)", "Stay", id="resume.stay", tooltip="Stay in Backscroll"),
     ]
 
-    card_text = query_one("#card", Static)
+    card_text = query_one("#card-text", Static)
 
     class ChecksFinished(DataMessage):
         generation: int
@@ -102,7 +102,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="card", can_focus=False):
-            yield Static(id="card")
+            yield Static(id="card-text")
         yield KeyHintBar()
 
     def on_mount(self) -> None:
