@@ -138,7 +138,9 @@ async def test_what_builds_on_an_edit_is_told_first(world: Store, session: Sessi
         await one.wait_for_text("Edits 4 and 5 depend on it.")
         await one.press("u")
         await one.wait_until(lambda: isinstance(one.pilot.app.screen, ConfirmDialog))
-        await one.wait_for_text("Undo all of these, newest first?", "4  title changed “two”", "5  title changed “three”")
+        await one.wait_for_text(
+            "Undo all of these, newest first?", "4  title changed “two”", "5  title changed “three”"
+        )
         await one.press("n")
         assert title(world, session) == "three"
         await one.press("u")

@@ -134,9 +134,7 @@ async def test_what_is_missing_is_said_and_enter_does_nothing(
     app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot, "down")
-        await wait_for_text(
-            pilot, "✗ ~/shop [b]/gone does not exist", "✗ claude is not installed", "Install it: npm"
-        )
+        await wait_for_text(pilot, "✗ ~/shop [b]/gone does not exist", "✗ claude is not installed", "Install it: npm")
         assert "⏎ Go" not in screen_text(pilot)
         await pilot.press("enter")
         await pilot.pause()
@@ -275,9 +273,7 @@ async def test_where_the_agent_cannot_fork_that_is_said_and_the_card_stays_as_it
         await pilot.press("r")
         await wait_for_text(pilot, "gemini --resume 1")
         await pilot.press("f")
-        await wait_for_text(
-            pilot, "Gemini CLI cannot fork a session. Run `backscroll fork`", "gemini --resume 1"
-        )
+        await wait_for_text(pilot, "Gemini CLI cannot fork a session. Run `backscroll fork`", "gemini --resume 1")
 
 
 async def test_p_lets_the_agent_act_without_asking_and_that_is_remembered_for_it_alone(

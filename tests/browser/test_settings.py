@@ -93,9 +93,7 @@ async def test_own_keys_take_the_place_of_those_there_were_and_help_tells_them(w
 async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(world: Store) -> None:
     configure('[browser.keys]\n"list.dwon" = "n"\n"app.help" = "f5"\n"app.quit" = 7\n')
     async with make_browser(world).run_test(notifications=True) as pilot:
-        await told(
-            pilot, "no such action: 'list.dwon'", 'the keys of app.quit must be a string like "ctrl+e'
-        )
+        await told(pilot, "no such action: 'list.dwon'", 'the keys of app.quit must be a string like "ctrl+e')
         await pilot.press("f5")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
 

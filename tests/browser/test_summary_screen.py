@@ -172,7 +172,9 @@ async def test_two_windows(store: Store, session: Session, key: str) -> None:
         store.summaries.set(session, "Theirs.", up_to_turn=50)
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConflictDialog))
-        await wait_for_text(pilot, "Theirs, saved in the meantime", "Yours, unsaved", "Mine. The first words.", "Theirs.")
+        await wait_for_text(
+            pilot, "Theirs, saved in the meantime", "Yours, unsaved", "Mine. The first words.", "Theirs."
+        )
         assert store.summaries.current(session).text == "Theirs."  # type: ignore[union-attr]
         await pilot.press(key)
         if key == "y":

@@ -137,7 +137,9 @@ async def test_the_calls_are_counted_and_listed_of_the_scope_alone(store: Store,
     for name, calls in (("here", 1), ("there", 2)):
         session = store.create_session(name, cwd=str(tmp_path / name))
         said = NewEntry(role="user", parts=(Text(f"a walrus {name}"),))
-        store.chains.append(session.key, [said, *(one for n in range(calls) for one in make_call_entries(n, "Bash", "seal", 1))])
+        store.chains.append(
+            session.key, [said, *(one for n in range(calls) for one in make_call_entries(n, "Bash", "seal", 1))]
+        )
     app = make_browser(store)
     async with app.run_test(size=(140, 30)) as pilot:
         await wait_for_text(pilot, "2 sessions")

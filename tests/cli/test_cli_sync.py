@@ -345,9 +345,7 @@ def test_write_back_of_a_session_without_a_source(cli: CommandLine, store: Store
     for args in ([], ["--dry-run"], ["--json"]):
         ran = cli("write-back", "ours", *args)
         assert (ran.status, ran.out) == (1, "")
-        assert (
-            ran.err == "This session was not synced from an agent's store.\n"
-        )
+        assert ran.err == "This session was not synced from an agent's store.\n"
     assert cli("write-back", "nobody").status == 1
 
 

@@ -70,7 +70,7 @@ def test_a_single_turn_can_be_read(store: Store, session: Session) -> None:
     )
     (turn,) = store.chains.turns(session.key, 2)
     assert (turn.prompt, [entry.text for entry in turn.entries]) == ("two", ["two"])
-    with pytest.raises(NotFound, match="No such turn: 3. The last turn is 2."):
+    with pytest.raises(NotFound, match=r"No such turn: 3\. The last turn is 2\."):
         store.chains.turns(session.key, 3)
 
 

@@ -144,7 +144,7 @@ def test_up_to_a_turn(conversation: Store) -> None:
     session = conversation.get_session("talk")
     assert message_texts(rebuild_session(conversation, session, "chat", turn=2))[-2:] == ["question 2", "answer 2"]
     assert message_texts(rebuild_session(conversation, session, "chat", turn=0)) == ["Be kind."]
-    with pytest.raises(NotFound, match="No such turn: 9. The last turn is 4"):
+    with pytest.raises(NotFound, match=r"No such turn: 9\. The last turn is 4"):
         rebuild_session(conversation, session, "chat", turn=9)
 
 

@@ -43,7 +43,7 @@ def test_full_names_are_found_anywhere_in_the_arguments(store: Store, session: S
 
 def test_a_secret_that_changed_meanwhile_is_not_overwritten(store: Store, session: Session) -> None:
     store.secrets.set(session, "KEY", "first", seen=None)
-    with pytest.raises(ChangedMeanwhile, match="already exists .version 1") as conflict:
+    with pytest.raises(ChangedMeanwhile, match=r"already exists .version 1") as conflict:
         store.secrets.set(session, "KEY", "second", seen=None)
     assert conflict.value.current == 1
     store.secrets.set(session, "KEY", "second", seen=1)

@@ -103,7 +103,7 @@ def test_a_cyclic_chain_cannot_be_deleted(store: Store, owner: WuhuStore) -> Non
     owner.execute("update sessions set tailEntryID = headEntryID where id = 's'")
     case = WriteBackCase(store, owner.path, is_readable=False)
     before = case.delete_session().foreign_rows()
-    with pytest.raises(WriteFailed, match="FOREIGN KEY constraint failed. Nothing was changed there"):
+    with pytest.raises(WriteFailed, match=r"FOREIGN KEY constraint failed. Nothing was changed there"):
         case.write()
     assert case.foreign_rows() == before
 
