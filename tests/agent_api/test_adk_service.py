@@ -341,7 +341,7 @@ def kind(service: Any) -> str:
 def test_nothing_named_is_memory_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert kind(adk_service.session_service()) == "InMemorySessionService"
-    assert "SESSION_SERVICE_URI is not set; sessions are kept in memory" in caplog.text
+    assert "SESSION_SERVICE_URI is not set. Sessions are kept in memory" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_nothing_named_is_memory_with_a_warning(caplog: pytest.LogCaptureFixture
 def test_one_that_cannot_be_reached_is_memory_with_a_warning(uri: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert kind(adk_service.session_service(uri)) == "InMemorySessionService"
-    assert "sessions are kept in memory" in caplog.text
+    assert "Sessions are kept in memory" in caplog.text
     assert "pw-of-ana" not in caplog.text
 
 

@@ -178,7 +178,7 @@ def test_a_store_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> No
         connection.execute(f"pragma user_version = {SCHEMA_VERSION + 1}")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(TooNew, match="update Backscroll"):
+    with pytest.raises(TooNew, match="Update Backscroll"):
         Store.open(path)
     assert path.read_bytes() == before
 

@@ -64,7 +64,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 def is_one_sentence(text: str) -> bool:
-    return bool(re.fullmatch(rf"[^\n]*\b({ADVICE})\b[^\n]*\.", text)) and "Traceback" not in text
+    return bool(re.fullmatch(rf"[^\n]*\b({ADVICE})\b[^\n]*\.", text, re.IGNORECASE)) and "Traceback" not in text
 
 
 # ── a full disk ───────────────────────────────────────────────────────────────────────────────────
