@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 from rich.cells import cell_len
 from textual import events
+from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
@@ -27,6 +28,7 @@ from store import demo
 from store.store import Store
 from store.text import json
 from tui.app import Backscroll
+from tui.screens.browser.screen import BrowserScreen
 
 FOLDER = Path(__file__).parent
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
@@ -92,13 +94,19 @@ async def take_screenshot(store: Store, path: Path, size: tuple[int, int], keys:
 
 
 async def wait_until_idle(pilot: Pilot[Any]) -> None:
-    """Wait until no worker runs and the screen has not changed for longer than the pause after typing."""
+    """Wait until nothing runs and the screen has not changed for longer than the pause after typing."""
     unchanged, before = 0, ""
     while unchanged < QUIET_CHECKS:
         await pilot.pause(0.1)
         shown = "".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
-        unchanged = unchanged + 1 if shown == before and all(worker.is_finished for worker in pilot.app.workers) else 0
+        unchanged = unchanged + 1 if shown == before and not is_busy(pilot.app) else 0
         before = shown
+
+
+def is_busy(app: App[Any]) -> bool:
+    """Return whether a worker runs, or the session under the cursor is still to be opened."""
+    is_opening = isinstance(app.screen, BrowserScreen) and app.screen.is_opening
+    return is_opening or not all(worker.is_finished for worker in app.workers)
 
 
 def clean_svg(svg: str) -> str:

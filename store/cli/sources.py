@@ -10,8 +10,7 @@ from store.cli import output
 from store.cli.options import json_option, with_store
 from store.cli.output import TerminalText, format_age
 from store.model.session import Session
-from store.sources import ALL as ALL_SOURCES
-from store.sources import source_label
+from store.sources import all_sources, source_label
 from store.sources.contract import Source
 from store.store import Store
 from store.text.validate import decode
@@ -36,7 +35,7 @@ def sources(store: Store, show_all: bool, as_json: bool) -> None:
 
 
 def _print_kinds(as_json: bool) -> None:
-    kinds = [_kind_to_json(source) for source in ALL_SOURCES]
+    kinds = [_kind_to_json(source) for source in all_sources()]
     if as_json:
         output.emit_json({"sources": kinds})
         return

@@ -1,19 +1,17 @@
 """This package reads the stores of other programs. The table below lists every kind that it knows.
 
 To add one, write a class (docs/adding-a-source.md) and add its line to the table. A class is imported when it is
-first used, so that nobody waits for the readers of agents that were never on this machine.
+first used, which keeps the start fast.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     from store.sources.contract import Source
-
-    ALL: tuple[Source, ...]
 
 
 class Badge(NamedTuple):
@@ -81,7 +79,6 @@ def _load(implementation: str) -> Source:
     return cast("Source", getattr(import_module(f"store.sources.{module}"), class_name)())
 
 
-def __getattr__(name: str) -> Any:
-    if name != "ALL":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return tuple(map(load_source, REGISTRY))
+def all_sources() -> tuple[Source, ...]:
+    """Return every source. This imports all their classes, so only use it when each of them is needed."""
+    return tuple(_load(info.implementation) for info in REGISTRY.values())

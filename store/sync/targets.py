@@ -77,7 +77,7 @@ def find_targets(
         raise NotFound(f"No such source: {source_name!r}. Choose one of {', '.join(sources.SOURCE_NAMES)}.")
     if not paths:
         return list(discover_targets(source_name, store=store))
-    candidates = [source for source in sources.ALL if source_name in (None, source.name)]
+    candidates = [source for source in sources.all_sources() if source_name in (None, source.name)]
     return [target for path in paths for target in _find_targets_at(path, candidates)]
 
 

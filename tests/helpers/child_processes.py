@@ -111,7 +111,7 @@ def _serve() -> None:
 
 def _preload_modules() -> None:
     """Load collections and sources, before a child gives up the right to read the files of their modules."""
-    for source in sources.ALL:
+    for source in sources.all_sources():
         with contextlib.suppress(StoreError):
             source.detect(os.devnull)
     with Store.memory() as store:

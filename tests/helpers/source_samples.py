@@ -52,7 +52,7 @@ def _build_database(name: str, folder: Path) -> Path:
 
 SAMPLES: dict[str, Callable[[Path], Path]] = {
     source.name: partial(_copy_files if source.name in FILE_SOURCES else _build_database, source.name)
-    for source in sources.ALL
+    for source in sources.all_sources()
 }
 
 

@@ -107,7 +107,7 @@ HOSTILE_NAMES = [
 ]
 
 
-@pytest.mark.parametrize("source", [source.name for source in sources.ALL])
+@pytest.mark.parametrize("source", [source.name for source in sources.all_sources()])
 def test_a_hostile_name_is_never_in_a_command_nor_in_a_hint(store: Store, source: str) -> None:
     """A hostile name is neither run nor copied: a terminal would obey it when it is pasted."""
     session = make_session(store)

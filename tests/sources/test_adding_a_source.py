@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -29,7 +29,7 @@ def read_block(language: str, containing: str) -> str:
 
 
 @pytest.fixture
-def foo_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def foo_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Register the page's source under the page's own registry line, and write the page's sample."""
     module = ModuleType("store.sources.foo")
     exec(compile(read_block("python", "class Foo"), str(PAGE), "exec"), vars(module))  # noqa: S102 our own page
@@ -37,13 +37,13 @@ def foo_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(sources.REGISTRY, info.name, info)
     monkeypatch.setattr(sources, "SOURCE_NAMES", (*sources.SOURCE_NAMES, info.name))
+    monkeypatch.setattr(sources, "_load", cache(sources._load.__wrapped__))
     folder = home / "elsewhere"
     path = folder / "sessions/2026/f3a1.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text(read_block("jsonl", "foo_version"))
     monkeypatch.setenv("FOO_HOME", str(folder))
-    yield folder
-    sources._load.cache_clear()
+    return folder
 
 
 def test_the_example_is_found_and_read(store: Store, foo_home: Path) -> None:

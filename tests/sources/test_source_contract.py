@@ -18,7 +18,7 @@ from store.sources.contract import ResumeCommand, Source
 from store.sources.kit.sqlite import BATCH_ENTRIES
 from store.store import Store
 
-every_source = pytest.mark.parametrize("source", sources.ALL, ids=lambda source: source.name)
+every_source = pytest.mark.parametrize("source", sources.all_sources(), ids=lambda source: source.name)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_the_source_is_registered_and_described(source: Source) -> None:
 
 @every_source
 def test_only_its_own_stores_are_recognized(source: Source, sample: Path, tmp_path: Path) -> None:
-    assert [candidate.name for candidate in sources.ALL if candidate.detect(str(sample))] == [source.name]
+    assert [candidate.name for candidate in sources.all_sources() if candidate.detect(str(sample))] == [source.name]
     (tmp_path / "empty").mkdir()
     for other in (os.devnull, str(tmp_path / "empty"), str(tmp_path / "nowhere"), __file__):
         assert not source.detect(other)
@@ -115,7 +115,9 @@ def test_a_touched_store_brings_nothing_new(source: Source, sample: Path, store:
 
 
 @pytest.mark.parametrize(
-    "source", [source for source in sources.ALL if source.name in JSONL_SOURCES], ids=lambda source: source.name
+    "source",
+    [source for source in sources.all_sources() if source.name in JSONL_SOURCES],
+    ids=lambda source: source.name,
 )
 def test_deleted_files_stay_as_gone_sessions_until_they_return(source: Source, sample: Path, store: Store) -> None:
     sync_paths(store, sample)

@@ -95,6 +95,11 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         if round(old_value) != round(new_value):
             self.refresh_lines(round(new_value), self.size.height)
 
+    def watch_show_vertical_scrollbar(self, is_shown: bool) -> None:
+        """Place the handle when the scrollbar appears, because the view may have scrolled before."""
+        if is_shown:
+            self.vertical_scrollbar.position = self.scroll_y
+
     def refresh_lines(self, y_start: int, line_count: int = 1) -> None:
         """Repaint lines without the scrollbar."""
         self.refresh(Region(0, y_start - self.scroll_offset.y, self._widths[1], line_count))

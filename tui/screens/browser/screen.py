@@ -183,6 +183,11 @@ class BrowserScreen(SessionListScreen[None]):
         if self._open_timer is None:
             self._open_timer = reliable_timer(self.set_timer(OPEN_DELAY_SECONDS, self._open_after_delay))
 
+    @property
+    def is_opening(self) -> bool:
+        """Is true while the session under the cursor waits to be opened."""
+        return not self._has_conversation or self._open_timer is not None
+
     def _open_after_delay(self) -> None:
         seconds_left = self._cursor_moved_at + OPEN_DELAY_SECONDS - time.monotonic()
         if seconds_left > 0:

@@ -1,0 +1,33 @@
+"""Tests of the view that scrolls through many lines."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from textual.app import App, ComposeResult
+from textual.strip import Strip
+
+from tui.widgets.line_view import LineView
+
+
+class NumberView(LineView):
+    def build_strip(self, line: int, width: int) -> Strip:
+        return Strip([Segment(str(line))])
+
+
+class NumberApp(App[None]):
+    CSS = "NumberView { overflow-y: auto; }"
+
+    def compose(self) -> ComposeResult:
+        yield NumberView()
+
+
+async def test_the_handle_is_right_when_the_view_scrolled_before_its_scrollbar_was_shown() -> None:
+    app = NumberApp()
+    async with app.run_test(size=(20, 10)) as pilot:
+        view = app.query_one(NumberView)
+        view.line_count = 100
+        view.set_reactive(NumberView.show_vertical_scrollbar, False)
+        view.scroll_to(y=40, animate=False, force=True, immediate=True)
+        await pilot.pause()
+        assert view.show_vertical_scrollbar
+        assert (view.scroll_y, view.vertical_scrollbar.position) == (40, 40)
