@@ -1,4 +1,4 @@
-"""This module cancels reads whose result nobody needs any more."""
+"""This module cancels reads whose results are no longer needed."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Summaries:
 
     @contextmanager
     def _begin_edit(self, session: Session, origin: str) -> Iterator[PendingEdit]:
-        """Begin an edit. Versions from a source are not recorded in the journal, because nobody undoes a sync."""
+        """Begin an edit. Versions from a source are not recorded in the journal, because a sync is not undone."""
         with self._store.transaction():
             if origin == "source":
                 yield PendingEdit(self._store)

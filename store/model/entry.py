@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 Json = Any
-"""Stands for any JSON value, as a foreign program wrote it."""
+"""Is any JSON value that another program wrote."""
 
 Status = Literal["ok", "error", "pending", "orphan"]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from browser_driver import (
     add_session,
-    fill_store,
     following_browser,
     make_browser,
     prompt_entry,
     screen_text,
+    selected_id,
     session_list,
     time_ago,
     wait_for_text,
@@ -25,7 +25,6 @@ from browser_driver import (
 from foreign_databases import RUBICHAN_SCHEMA, add_rubichan_session, make_database
 from textual.app import SystemCommand
 from textual.css.query import NoMatches
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from store.errors import Busy
@@ -39,23 +38,11 @@ from tui.screens.help import HelpScreen
 from tui.widgets.session_list_view import SessionListView
 from tui.widgets.timeline.timeline_view import TimelineView
 
-
-@pytest.fixture
-def filled(store: Store) -> Store:
-    fill_store(store)
-    return store
-
-
-def selected(pilot: Pilot[None]) -> str:
-    session = session_list(pilot).selected
-    return session.id if session else ""
-
-
 # ── moving ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_sessions_stand_newest_first_with_what_tells_them_apart(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
+async def test_sessions_stand_newest_first_with_what_tells_them_apart(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")
         lines = [line.rstrip() for line in screen_text(pilot).splitlines()]
     assert lines[2:7] == [
@@ -87,22 +74,22 @@ async def test_sessions_stand_newest_first_with_what_tells_them_apart(filled: St
         (["end", "pageup"], "telegram:648079060"),
     ],
 )
-async def test_keys_move_the_cursor(filled: Store, keys: list[str], lands_on: str) -> None:
-    async with make_browser(filled).run_test(size=(80, 7)) as pilot:
-        await wait_until(pilot, lambda: selected(pilot))
+async def test_keys_move_the_cursor(filled_store: Store, keys: list[str], lands_on: str) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 7)) as pilot:
+        await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press(*keys)
-        await wait_until(pilot, lambda: selected(pilot) == lands_on)
+        await wait_until(pilot, lambda: selected_id(pilot) == lands_on)
         await wait_for_text(pilot, "▌")
 
 
-async def test_a_click_selects_a_second_opens_and_the_wheel_scrolls(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(80, 9)) as pilot:
+async def test_a_click_selects_a_second_opens_and_the_wheel_scrolls(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 9)) as pilot:
         await wait_for_text(pilot, "Rename")
         await pilot.click("SessionListView", offset=(10, 3))
-        assert selected(pilot) == "codex:0199aa"
+        assert selected_id(pilot) == "codex:0199aa"
         await pilot._post_mouse_events([_wheel_down()], "SessionListView", offset=(10, 3))
         await wait_until(pilot, lambda: session_list(pilot).scroll_offset.y > 0)
-        assert selected(pilot) == "codex:0199aa"
+        assert selected_id(pilot) == "codex:0199aa"
         await pilot.click("SessionListView", offset=(10, 5), times=2)
         await wait_until(pilot, lambda: pilot.app.screen.query_one(TimelineView).has_focus)
 
@@ -116,8 +103,8 @@ def _wheel_down() -> type:
 # ── filtering ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_typing_filters_and_escape_shows_all_again(filled: Store) -> None:
-    async with make_browser(filled).run_test() as pilot:
+async def test_typing_filters_and_escape_shows_all_again(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"closed")
         await wait_for_text(pilot, "1 found", "Fix the flaky upload test")
@@ -127,8 +114,8 @@ async def test_typing_filters_and_escape_shows_all_again(filled: Store) -> None:
         assert session_list(pilot).has_focus
 
 
-async def test_the_line_of_keys_says_how_to_leave_the_words(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(80, 24)) as pilot:
+async def test_the_line_of_keys_says_how_to_leave_the_words(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"rename")
         await wait_for_text(pilot, "1 found", "⏎ To the list", "esc All sessions")
@@ -143,26 +130,26 @@ async def test_the_line_of_keys_says_how_to_leave_the_words(filled: Store) -> No
         assert "All sessions" not in screen_text(pilot)
 
 
-async def test_enter_goes_from_the_words_to_what_was_found(filled: Store) -> None:
-    async with make_browser(filled).run_test() as pilot:
+async def test_enter_goes_from_the_words_to_what_was_found(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"rename", "enter")
         await wait_for_text(pilot, "1 found")
-        await wait_until(pilot, lambda: session_list(pilot).has_focus and selected(pilot) == "codex:0199aa")
+        await wait_until(pilot, lambda: session_list(pilot).has_focus and selected_id(pilot) == "codex:0199aa")
         await pilot.press("escape")
         await wait_for_text(pilot, "6 sessions")
-        assert selected(pilot) == "codex:0199aa"
+        assert selected_id(pilot) == "codex:0199aa"
 
 
-async def test_letters_that_are_keys_elsewhere_are_letters_in_the_filter(filled: Store) -> None:
-    async with make_browser(filled).run_test() as pilot:
+async def test_letters_that_are_keys_elsewhere_are_letters_in_the_filter(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"qdj", "question_mark", "slash")
         assert pilot.app.screen.query_one(Input).value == "qdj?/"
 
 
-async def test_nothing_found_says_so(filled: Store) -> None:
-    async with make_browser(filled).run_test() as pilot:
+async def test_nothing_found_says_so(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"zebra")
         await wait_for_text(pilot, "0 found", "No sessions match", "zebra")
@@ -170,7 +157,7 @@ async def test_nothing_found_says_so(filled: Store) -> None:
         await wait_for_text(pilot, "6 sessions", "Rename")
 
 
-async def test_an_answer_that_comes_too_late_is_dropped(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_comes_too_late_is_dropped(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first question is held back in the store until the second has been answered."""
     let_go = threading.Event()
 
@@ -182,7 +169,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(filled: Store, monkeypat
         return build_session_list(store, wanted, limit, now)
 
     monkeypatch.setattr("tui.screens.browser.session_list.build_session_list", slow)
-    async with make_browser(filled).run_test() as pilot:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         screen = pilot.app.screen
         assert isinstance(screen, BrowserScreen)
@@ -197,7 +184,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(filled: Store, monkeypat
         assert "Rename" not in screen_text(pilot)
 
 
-async def test_an_answer_that_comes_in_time_is_shown_once(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_comes_in_time_is_shown_once(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its letter; the message that tells of it as well brings nothing new."""
     monkeypatch.setattr("tui.screens.browser.session_list.INLINE_ANSWER_SECONDS", 10.0)
     shown: list[bool] = []
@@ -207,7 +194,7 @@ async def test_an_answer_that_comes_in_time_is_shown_once(filled: Store, monkeyp
         shown.append(how["whole"])
         show(self, listing, rows, **how)
 
-    async with make_browser(filled).run_test() as pilot:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", "r")
         await wait_for_text(pilot, "found")
@@ -219,8 +206,10 @@ async def test_an_answer_that_comes_in_time_is_shown_once(filled: Store, monkeyp
         assert shown == [False, True]
 
 
-async def test_what_was_found_is_opened_without_another_rest(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with make_browser(filled).run_test(size=(140, 45)) as pilot:
+async def test_what_was_found_is_opened_without_another_rest(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_browser(filled_store).run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         screen = pilot.app.screen
         assert isinstance(screen, BrowserScreen)
@@ -231,16 +220,16 @@ async def test_what_was_found_is_opened_without_another_rest(filled: Store, monk
         await pilot.press("slash", *"morning")
         await wait_for_text(pilot, "1 found")
         await wait_until(
-            pilot, lambda: screen.conversation.session and screen.conversation.session.id == selected(pilot)
+            pilot, lambda: screen.conversation.session and screen.conversation.session.id == selected_id(pilot)
         )
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_enter_opens_the_conversation_and_escape_comes_back(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
-        await wait_until(pilot, lambda: selected(pilot))
+async def test_enter_opens_the_conversation_and_escape_comes_back(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
+        await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press("enter")
         await wait_for_text(
             pilot, "It still fails on CI.", "⚙ Bash  pytest -q", "2.1 s  ✗ failed", "• it now reopens it"
@@ -253,7 +242,7 @@ async def test_a_long_conversation_scrolls_to_its_end(store: Store) -> None:
     at = time_ago()
     add_session(store, "long", at, *(prompt_entry(f"question number {n}", at) for n in range(300)))
     async with make_browser(store).run_test() as pilot:
-        await wait_until(pilot, lambda: selected(pilot))
+        await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press("enter")
         await wait_for_text(pilot, "question number 299")
         await pilot.press("home")
@@ -270,7 +259,7 @@ async def test_a_conversation_is_laid_out_again_for_another_width(store: Store) 
     at = time_ago()
     add_session(store, "wide", at, prompt_entry("word " * 40 + "last", at))
     async with make_browser(store).run_test(size=(60, 24)) as pilot:
-        await wait_until(pilot, lambda: selected(pilot))
+        await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press("enter")
         await wait_for_text(pilot, "last")
         assert screen_text(pilot).count("▌") == 5
@@ -281,35 +270,37 @@ async def test_a_conversation_is_laid_out_again_for_another_width(store: Store) 
 # ── what others write ─────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_another_connection_adds_appears_by_itself(filled: Store) -> None:
-    async with make_browser(filled).run_test() as pilot:
+async def test_what_another_connection_adds_appears_by_itself(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("down")
-        with Store.open(filled.path) as other:
+        with Store.open(filled_store.path) as other:
             add_session(other, "brand:new", time_ago(), prompt_entry("Just now, from elsewhere", time_ago()))
         await wait_for_text(pilot, "7 sessions", "Just now, from elsewhere")
-        assert selected(pilot) == "codex:0199aa"
+        assert selected_id(pilot) == "codex:0199aa"
 
 
-async def test_a_row_that_changed_is_painted_anew(filled: Store) -> None:
-    async with make_browser(filled).run_test() as pilot:
+async def test_a_row_that_changed_is_painted_anew(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "Fix the flaky upload test")
-        with Store.open(filled.path) as other:
+        with Store.open(filled_store.path) as other:
             other.sessions.set_title(other.sessions.get("claude:e0741090"), "Another title")
         await wait_for_text(pilot, "Another title")
 
 
-async def test_a_store_that_fails_is_told_once_and_survived(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_fails_is_told_once_and_survived(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def busy(*_: object) -> Iterator[None]:
         raise Busy("Another program is writing [b]here[/b]\x1b[2J; try again.")
 
-    async with make_browser(filled).run_test(size=(120, 24), notifications=True) as pilot:
-        await wait_until(pilot, lambda: selected(pilot))
-        monkeypatch.setattr(type(filled.chains), "entries", busy)
+    async with make_browser(filled_store).run_test(size=(120, 24), notifications=True) as pilot:
+        await wait_until(pilot, lambda: selected_id(pilot))
+        monkeypatch.setattr(type(filled_store.chains), "entries", busy)
         await pilot.press("enter")
         await wait_for_text(pilot, "[b]here[/b]␛[2J")
         await pilot.press("escape", "down")
-        await wait_until(pilot, lambda: selected(pilot) == "codex:0199aa")
+        await wait_until(pilot, lambda: selected_id(pilot) == "codex:0199aa")
 
 
 # ── an empty store ────────────────────────────────────────────────────────────────────────────────
@@ -358,8 +349,8 @@ async def test_a_demo_that_cannot_be_made_is_told_and_may_be_tried_again(store: 
     app.close_stores()
 
 
-async def test_the_demo_key_does_nothing_on_a_store_with_sessions(filled: Store) -> None:
-    async with make_browser(filled).run_test() as pilot:
+async def test_the_demo_key_does_nothing_on_a_store_with_sessions(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("d")
         assert not (data_dir() / "demo.db").exists()
@@ -369,8 +360,8 @@ async def test_the_demo_key_does_nothing_on_a_store_with_sessions(filled: Store)
 # ── help, palette, quitting ───────────────────────────────────────────────────────────────────────
 
 
-async def test_help_tells_every_key_of_the_screen(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(100, 30)) as pilot:
+async def test_help_tells_every_key_of_the_screen(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(100, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("question_mark")
         await wait_for_text(pilot, "Read the conversation", "Next session", "Only the sessions with these")
@@ -386,15 +377,15 @@ def test_every_binding_of_ours_has_an_id_and_says_what_it_does() -> None:
         assert binding.tooltip
 
 
-async def test_the_palette_offers_no_screenshot(filled: Store) -> None:
-    async with make_browser(filled).run_test() as pilot:
+async def test_the_palette_offers_no_screenshot(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
         commands: list[SystemCommand] = [*pilot.app.get_system_commands(pilot.app.screen)]
     assert commands
     assert "Screenshot" not in [command.title for command in commands]
 
 
-async def test_q_quits(filled: Store) -> None:
-    async with make_browser(filled).run_test() as pilot:
+async def test_q_quits(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("q")
         await pilot.pause()
@@ -427,8 +418,8 @@ async def test_the_first_run_says_what_was_found_until_it_is_told_to_hide(store:
             await wait_until(pilot, lambda: "Esc to hide" not in screen_text(pilot))
 
 
-async def test_what_comes_after_one_has_quit_and_finds_nothing_left_is_no_fault(filled: Store) -> None:
-    app = make_browser(filled)
+async def test_what_comes_after_one_has_quit_and_finds_nothing_left_is_no_fault(filled_store: Store) -> None:
+    app = make_browser(filled_store)
     async with app.run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")
         screen = app.screen

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from browser_driver import fill_store, make_browser, wait_for_text, wait_until
+from browser_driver import make_browser, wait_for_text, wait_until
 from conftest import FakeClipboard
 from textual.actions import parse
 from textual.command import CommandList, CommandPalette
@@ -15,12 +14,6 @@ from store.store import Store
 from tui.palette import list_actions
 from tui.screens.inspector import InspectorScreen
 from tui.widgets.timeline.timeline_view import TimelineView
-
-
-@pytest.fixture
-def world(store: Store) -> Store:
-    fill_store(store)
-    return store
 
 
 async def open_palette(pilot: Pilot[Any]) -> CommandList:
@@ -47,9 +40,9 @@ async def offers_every_action(pilot: Pilot[Any]) -> None:
     await close(pilot)
 
 
-async def test_they_stand_in_one_order_and_each_of_them_once(world: Store) -> None:
+async def test_they_stand_in_one_order_and_each_of_them_once(filled_store: Store) -> None:
     """Ours first, as the keys come; then what only Textual does."""
-    async with make_browser(world).run_test(size=(150, 45)) as pilot:
+    async with make_browser(filled_store).run_test(size=(150, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions", "it now reopens it")
         wanted = [f"{action.name}  ({action.keys})" for action in list_actions(pilot.app.screen)]
         commands = await open_palette(pilot)
@@ -65,16 +58,16 @@ async def choose(pilot: Pilot[Any], name: str) -> None:
     await wait_until(pilot, lambda: not CommandPalette.is_open(pilot.app))
 
 
-async def test_every_action_of_every_pane_is_offered(world: Store) -> None:
-    async with make_browser(world).run_test(size=(150, 45)) as pilot:
+async def test_every_action_of_every_pane_is_offered(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(150, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions", "it now reopens it")
         for pane in "123":
             await pilot.press(pane)
             await offers_every_action(pilot)
 
 
-async def test_the_inspectors_too(world: Store) -> None:
-    async with make_browser(world).run_test(size=(150, 45)) as pilot:
+async def test_the_inspectors_too(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(150, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions", "it now reopens it")
         await pilot.press("2", "X", "i")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
@@ -82,8 +75,8 @@ async def test_the_inspectors_too(world: Store) -> None:
         await offers_every_action(pilot)
 
 
-async def test_what_is_chosen_is_done(world: Store, clipboard: FakeClipboard) -> None:
-    async with make_browser(world).run_test(size=(150, 45)) as pilot:
+async def test_what_is_chosen_is_done(filled_store: Store, clipboard: FakeClipboard) -> None:
+    async with make_browser(filled_store).run_test(size=(150, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions", "it now reopens it")
         await choose(pilot, "Copy id")
         await wait_until(pilot, lambda: clipboard.text == "claude:e0741090")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from browser_driver import fill_store, fixed_clock
+from browser_driver import fixed_clock
 from screen_driver import NARROW, WIDE, open_screen
 
 from store.model.session import Session
@@ -14,14 +14,8 @@ from tui.screens.journal import NOTHING_TO_UNDO, JournalScreen, undo_newest
 
 
 @pytest.fixture
-def world(store: Store) -> Store:
-    fill_store(store)
-    return store
-
-
-@pytest.fixture
-def session(world: Store) -> Session:
-    return world.sessions.get("claude:e0741090")
+def session(filled_store: Store) -> Session:
+    return filled_store.sessions.get("claude:e0741090")
 
 
 def title(store: Store, session: Session) -> str:
@@ -33,11 +27,11 @@ def title(store: Store, session: Session) -> str:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_edits_stand_newest_first_with_before_and_after(
-    world: Store, session: Session, size: tuple[int, int]
+    filled_store: Store, session: Session, size: tuple[int, int]
 ) -> None:
-    world.sessions.set_title(session, "Mine")
-    world.sessions.set_title(session, "Better")
-    async with open_screen(world, JournalScreen(world, fixed_clock), size) as one:
+    filled_store.sessions.set_title(session, "Mine")
+    filled_store.sessions.set_title(session, "Better")
+    async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock), size) as one:
         await one.wait_for_text("Journal · 4 edits", "title: Mine → Better")
         assert one.text.index("Better") < one.text.index("summary written")
         await one.press("down")
@@ -51,9 +45,9 @@ async def test_nothing_edited_is_said(store: Store) -> None:
         await one.wait_until(lambda: one.results == [None])
 
 
-async def test_a_filter_narrows_as_one_types(world: Store) -> None:
-    world.facts.learn("Uses FastAPI")
-    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+async def test_a_filter_narrows_as_one_types(filled_store: Store) -> None:
+    filled_store.facts.learn("Uses FastAPI")
+    async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("3 edits")
         await one.press("slash", *"fastapi added")
         await one.wait_for_text("1 of 3 edits", "Uses FastAPI")
@@ -67,14 +61,14 @@ async def test_a_filter_narrows_as_one_types(world: Store) -> None:
 
 
 async def test_a_long_journal_is_read_as_one_comes_there(
-    world: Store, session: Session, monkeypatch: pytest.MonkeyPatch
+    filled_store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "PAGE_SIZE", 20)
     for number in range(70):
-        world.sessions.set_title(session, f"title {number}")
-    screen = JournalScreen(world, fixed_clock)
+        filled_store.sessions.set_title(session, f"title {number}")
+    screen = JournalScreen(filled_store, fixed_clock)
     screen._requested_count = 20
-    async with open_screen(world, screen, (80, 24)) as one:
+    async with open_screen(filled_store, screen, (80, 24)) as one:
         await one.wait_for_text("20+ edits")
         await one.press("end")
         await one.wait_for_text("40+ edits")
@@ -82,25 +76,25 @@ async def test_a_long_journal_is_read_as_one_comes_there(
         await one.wait_for_text("1 of 72 edits")
 
 
-async def test_what_another_window_does_appears(world: Store, session: Session) -> None:
-    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+async def test_what_another_window_does_appears(filled_store: Store, session: Session) -> None:
+    async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("2 edits")
-        with Store.open(world.path) as other:
+        with Store.open(filled_store.path) as other:
             other.sessions.set_title(session, "from elsewhere")
         await one.wait_for_text("3 edits", "from elsewhere")
 
 
-async def test_from_an_edit_to_its_conversation(world: Store) -> None:
-    world.sessions.set_title(world.sessions.get("codex:0199aa"), "Mine")
-    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+async def test_from_an_edit_to_its_conversation(filled_store: Store) -> None:
+    filled_store.sessions.set_title(filled_store.sessions.get("codex:0199aa"), "Mine")
+    async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("3 edits", "title: Mine")
         await one.press("g")
         await one.wait_until(lambda: one.results == ["codex:0199aa#0"])
 
 
-async def test_the_difference_is_walked_through_by_itself(world: Store, session: Session) -> None:
-    world.notes.add_note(session, "\n".join(f"line {number}" for number in range(100)))
-    async with open_screen(world, JournalScreen(world, fixed_clock), NARROW) as one:
+async def test_the_difference_is_walked_through_by_itself(filled_store: Store, session: Session) -> None:
+    filled_store.notes.add_note(session, "\n".join(f"line {number}" for number in range(100)))
+    async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock), NARROW) as one:
         await one.wait_for_text("+ line 0")
         await one.press("tab", "end")
         await one.wait_for_text("+ line 99")
@@ -112,27 +106,27 @@ async def test_the_difference_is_walked_through_by_itself(world: Store, session:
 
 
 @pytest.mark.parametrize("key", ["u", "enter"])
-async def test_the_selected_edit_is_undone_and_dimmed(world: Store, session: Session, key: str) -> None:
-    world.sessions.set_title(session, "Mine")
-    world.facts.learn("Uses FastAPI")
-    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+async def test_the_selected_edit_is_undone_and_dimmed(filled_store: Store, session: Session, key: str) -> None:
+    filled_store.sessions.set_title(session, "Mine")
+    filled_store.facts.learn("Uses FastAPI")
+    async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("4 edits", "Uses FastAPI")
         await one.press("down")
         await one.wait_for_text("title: Mine")
         await one.press(key)
         await one.wait_for_text("5 edits", "undone by 5", "undo of 3", "Undone: title changed “Mine”")
-        assert title(world, session) == ""
+        assert title(filled_store, session) == ""
         await one.press(key)
         await one.wait_for_text("Edit 3 is undone already; undo edit 5")
         await one.press("home", key)
         await one.wait_for_text("6 edits", "undo of 5")
-        assert title(world, session) == "Mine"
+        assert title(filled_store, session) == "Mine"
 
 
-async def test_what_builds_on_an_edit_is_told_first(world: Store, session: Session) -> None:
+async def test_what_builds_on_an_edit_is_told_first(filled_store: Store, session: Session) -> None:
     for text in ("one", "two", "three"):
-        world.sessions.set_title(session, text)
-    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+        filled_store.sessions.set_title(session, text)
+    async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("5 edits", "title: two → three")
         await one.press("down", "down")
         await one.wait_for_text("Edits 4 and 5 depend on it.")
@@ -142,57 +136,57 @@ async def test_what_builds_on_an_edit_is_told_first(world: Store, session: Sessi
             "Undo all of these, newest first?", "4  title changed “two”", "5  title changed “three”"
         )
         await one.press("n")
-        assert title(world, session) == "three"
+        assert title(filled_store, session) == "three"
         await one.press("u")
         await one.wait_for_text("Undo all of these")
         await one.press("y")
         await one.wait_for_text("8 edits")
-        assert title(world, session) == ""
+        assert title(filled_store, session) == ""
 
 
-async def test_a_pair_of_clicks_undoes_too(world: Store, session: Session) -> None:
-    world.sessions.set_title(session, "Mine")
-    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+async def test_a_pair_of_clicks_undoes_too(filled_store: Store, session: Session) -> None:
+    filled_store.sessions.set_title(session, "Mine")
+    async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("3 edits", "title: Mine")
         await one.pilot.click("EditTable", offset=(10, 0), times=2)
         await one.wait_for_text("4 edits")
-        assert title(world, session) == ""
+        assert title(filled_store, session) == ""
 
 
-async def test_what_cannot_be_undone_says_why(world: Store, session: Session) -> None:
-    world.sessions.set_title(session, "Mine")
-    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+async def test_what_cannot_be_undone_says_why(filled_store: Store, session: Session) -> None:
+    filled_store.sessions.set_title(session, "Mine")
+    async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("3 edits", "title: Mine")
-        world.connection.execute("update sessions set own_title = 'by nobody' where key = ?", (session.key,))
-        world.connection.commit()
+        filled_store.connection.execute("update sessions set own_title = 'by nobody' where key = ?", (session.key,))
+        filled_store.connection.commit()
         await one.press("u")
         await one.wait_for_text("Edit 3 cannot be undone: the same data was changed later.")
-        assert title(world, session) == "by nobody"
+        assert title(filled_store, session) == "by nobody"
 
 
-async def test_a_purged_edit_says_so(world: Store, session: Session) -> None:
-    world.sessions.set_title(session, "Mine")
-    world.sessions.delete([session])
-    world.sessions.purge([session])
-    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+async def test_a_purged_edit_says_so(filled_store: Store, session: Session) -> None:
+    filled_store.sessions.set_title(session, "Mine")
+    filled_store.sessions.delete([session])
+    filled_store.sessions.purge([session])
+    async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("Its data was purged")
         await one.press("u")
         await one.wait_for_text("cannot be undone: its data was purged.")
 
 
-def test_the_newest_edit_is_undone_in_a_sentence(world: Store, session: Session) -> None:
-    world.sessions.set_title(session, "Mine")
-    assert undo_newest(world) == "Undone: title changed “Mine”, in Fix the flaky upload test."
-    assert undo_newest(world).startswith("Undone: summary written “The upload test was flaky.”")
-    assert undo_newest(world) == "Undone: pinned, in Fix the flaky upload test."
-    assert undo_newest(world) == NOTHING_TO_UNDO
+def test_the_newest_edit_is_undone_in_a_sentence(filled_store: Store, session: Session) -> None:
+    filled_store.sessions.set_title(session, "Mine")
+    assert undo_newest(filled_store) == "Undone: title changed “Mine”, in Fix the flaky upload test."
+    assert undo_newest(filled_store).startswith("Undone: summary written “The upload test was flaky.”")
+    assert undo_newest(filled_store) == "Undone: pinned, in Fix the flaky upload test."
+    assert undo_newest(filled_store) == NOTHING_TO_UNDO
 
 
-async def test_hostile_text_reaches_no_cell(world: Store, session: Session) -> None:
-    world.sessions.set_title(session, "\x1b]0;owned\x07[b]x[/b] \u202eabc " + "日本" * 60)
-    world.facts.learn("\x1b[2J" + "y" * 5_000)
+async def test_hostile_text_reaches_no_cell(filled_store: Store, session: Session) -> None:
+    filled_store.sessions.set_title(session, "\x1b]0;owned\x07[b]x[/b] \u202eabc " + "日本" * 60)
+    filled_store.facts.learn("\x1b[2J" + "y" * 5_000)
     for size in (WIDE, NARROW):
-        async with open_screen(world, JournalScreen(world, fixed_clock), size) as one:
+        async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock), size) as one:
             await one.wait_for_text("4 edits", "␛[2J")
             assert not {"\x1b", "\x07", "\u202e"} & set(one.text)
             await one.press("down")

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from browser_driver import TIMEOUT, fill_store, make_browser, screen_text, wait_for_text, wait_until
+from browser_driver import TIMEOUT, make_browser, screen_text, wait_for_text, wait_until
 from pty_terminal import Terminal
 from rich.segment import Segment
 from rich.style import Style
@@ -27,12 +27,6 @@ BLACK = Color(0, 0, 0)
 DIALOGS = {"\x10": "Search for commands", "?": "o  Choose the order", "o": "Headings", "m": "Note"}
 BLINK = 0.5
 """Seconds for which Textual shows a cursor, or does not."""
-
-
-@pytest.fixture
-def world(store: Store) -> Store:
-    fill_store(store)
-    return store
 
 
 # ── no colours ────────────────────────────────────────────────────────────────────────────────────
@@ -64,8 +58,8 @@ def test_what_a_click_does_there_stays() -> None:
 
 
 @pytest.mark.usefixtures("no_colour")
-def test_no_colour_is_sent_and_what_is_chosen_is_reversed(world: Store) -> None:
-    with Terminal(BACKSCROLL, "--store", str(world.path), columns=140, rows=40) as terminal:
+def test_no_colour_is_sent_and_what_is_chosen_is_reversed(filled_store: Store) -> None:
+    with Terminal(BACKSCROLL, "--store", str(filled_store.path), columns=140, rows=40) as terminal:
         terminal.wait_for_text("6 sessions", "it now reopens it")
         terminal.press("j")
         terminal.wait_for_text("▌  Rename")
@@ -84,8 +78,8 @@ def test_no_colour_is_sent_and_what_is_chosen_is_reversed(world: Store) -> None:
 
 
 @pytest.mark.usefixtures("no_colour")
-async def test_a_dialog_has_an_edge_and_nothing_behind_it(world: Store) -> None:
-    async with make_browser(world).run_test(size=(80, 24)) as pilot:
+async def test_a_dialog_has_an_edge_and_nothing_behind_it(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")
         await pilot.press("t")
         await wait_for_text(pilot, "╭─", "Title", "Leave it")
@@ -114,8 +108,8 @@ def no_motion() -> None:
 
 @pytest.mark.usefixtures("no_motion")
 @pytest.mark.parametrize(("key", "kind"), [("t", Input), ("m", TextArea), ("slash", Input), ("ctrl+p", Input)])
-async def test_a_cursor_stands_still(world: Store, key: str, kind: type[Input | TextArea]) -> None:
-    async with make_browser(world).run_test(size=(80, 24)) as pilot:
+async def test_a_cursor_stands_still(filled_store: Store, key: str, kind: type[Input | TextArea]) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")
         await pilot.press(key)
         await wait_until(pilot, lambda: isinstance(pilot.app.focused, kind))
@@ -128,8 +122,8 @@ async def test_a_cursor_stands_still(world: Store, key: str, kind: type[Input | 
 
 
 @pytest.mark.usefixtures("no_motion")
-async def test_a_page_does_not_slide(world: Store) -> None:
-    async with make_browser(world).run_test(size=(80, 24)) as pilot:
+async def test_a_page_does_not_slide(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")
         await pilot.press("question_mark")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
@@ -143,9 +137,9 @@ async def test_a_page_does_not_slide(world: Store) -> None:
         assert seen == {page.max_scroll_y}
 
 
-def test_nothing_is_sent_while_nobody_does_anything(world: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sent_while_nobody_does_anything(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
-    with Terminal(BACKSCROLL, "--store", str(world.path), columns=80, rows=24) as terminal:
+    with Terminal(BACKSCROLL, "--store", str(filled_store.path), columns=80, rows=24) as terminal:
         terminal.wait_for_text("6 sessions", "brackets")
         terminal.press("t")
         terminal.wait_for_text("Title", "Leave it")

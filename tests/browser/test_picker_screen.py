@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import fill_store, fixed_clock, session_list, wait_for_text, wait_until
+from browser_driver import fixed_clock, session_list, wait_for_text, wait_until
 from textual.pilot import Pilot
 
 from store.store import Store
@@ -39,12 +39,6 @@ async def chosen_in(pilot: Pilot[Any]) -> str:
     return card.plan.session.id
 
 
-@pytest.fixture
-def world(store: Store) -> Store:
-    fill_store(store)
-    return store
-
-
 async def chosen(store: Store, *keys: str) -> str:
     """What comes of it: the keys in one breath, as somebody types who knows what they want."""
     async with picking(store).run_test(size=(80, 16)) as pilot:
@@ -53,20 +47,20 @@ async def chosen(store: Store, *keys: str) -> str:
         return await chosen_in(pilot)
 
 
-async def test_enter_chooses_the_newest(world: Store) -> None:
-    assert await chosen(world, "enter") == "claude:e0741090"
+async def test_enter_chooses_the_newest(filled_store: Store) -> None:
+    assert await chosen(filled_store, "enter") == "claude:e0741090"
 
 
-async def test_words_and_enter_in_one_breath_choose_what_they_find(world: Store) -> None:
-    assert await chosen(world, *"rename", "enter") == "codex:0199aa"
+async def test_words_and_enter_in_one_breath_choose_what_they_find(filled_store: Store) -> None:
+    assert await chosen(filled_store, *"rename", "enter") == "codex:0199aa"
 
 
-async def test_arrows_go_to_the_list_and_its_keys_are_those_of_the_browser(world: Store) -> None:
-    assert await chosen(world, "down", "down", "j", "k", "enter") == "codex:0199aa"
+async def test_arrows_go_to_the_list_and_its_keys_are_those_of_the_browser(filled_store: Store) -> None:
+    assert await chosen(filled_store, "down", "down", "j", "k", "enter") == "codex:0199aa"
 
 
-async def test_escape_takes_the_words_away_and_then_leaves(world: Store) -> None:
-    app = picking(world)
+async def test_escape_takes_the_words_away_and_then_leaves(filled_store: Store) -> None:
+    app = picking(filled_store)
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press(*"rename")
@@ -79,8 +73,8 @@ async def test_escape_takes_the_words_away_and_then_leaves(world: Store) -> None
     assert app.return_value is None
 
 
-async def test_nothing_found_chooses_nothing_and_one_types_on(world: Store) -> None:
-    app = picking(world)
+async def test_nothing_found_chooses_nothing_and_one_types_on(filled_store: Store) -> None:
+    app = picking(filled_store)
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press(*"zebra", "enter")
@@ -90,8 +84,8 @@ async def test_nothing_found_chooses_nothing_and_one_types_on(world: Store) -> N
         assert await chosen_in(pilot) == "telegram:648079060"
 
 
-async def test_a_click_chooses_a_row_and_two_take_it(world: Store) -> None:
-    app = picking(world)
+async def test_a_click_chooses_a_row_and_two_take_it(filled_store: Store) -> None:
+    app = picking(filled_store)
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "Rename")
         await pilot.click("SessionListView", offset=(10, 3))
@@ -100,8 +94,8 @@ async def test_a_click_chooses_a_row_and_two_take_it(world: Store) -> None:
         assert await chosen_in(pilot) == "codex:0199aa"
 
 
-async def test_from_the_card_one_comes_back_to_the_list_as_it_was(world: Store) -> None:
-    app = picking(world)
+async def test_from_the_card_one_comes_back_to_the_list_as_it_was(filled_store: Store) -> None:
+    app = picking(filled_store)
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press(*"rename", "enter")
@@ -116,8 +110,8 @@ def typing(pilot: Pilot[Any]) -> bool:
     return pilot.app.screen.query_one(QueryInput).has_focus
 
 
-async def test_the_line_of_keys_says_what_enter_and_escape_do_here(world: Store) -> None:
-    async with picking(world).run_test(size=(80, 16)) as pilot:
+async def test_the_line_of_keys_says_what_enter_and_escape_do_here(filled_store: Store) -> None:
+    async with picking(filled_store).run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions", "⏎ Resume", "esc Leave")
         await pilot.press("down")
         await wait_for_text(pilot, "⏎ Resume  s Scope", "esc Leave")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from browser_driver import fill_store, make_browser, screen_text, session_list, wait_for_text, wait_until
+from browser_driver import make_browser, screen_text, session_list, wait_for_text, wait_until
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -12,18 +12,12 @@ from store.store import Store
 UPLOAD, CONFIG = "claude:e0741090", "codex:0199aa"
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
-    fill_store(store)
-    return store
-
-
 async def ready(pilot: Pilot[None]) -> None:
     await wait_until(pilot, lambda: session_list(pilot).selected)
 
 
-async def test_a_title_given_here_is_shown_and_found(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
+async def test_a_title_given_here_is_shown_and_found(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("t")
         await wait_for_text(pilot, "Title", "Leave it")
@@ -34,12 +28,12 @@ async def test_a_title_given_here_is_shown_and_found(filled: Store) -> None:
         await wait_for_text(pilot, "★ The zebra of uploads")
         await pilot.press("slash", *"zebra")
         await wait_for_text(pilot, "1 found")
-    assert filled.sessions.get(UPLOAD).own_title == "The zebra of uploads"
-    assert filled.sessions.get(UPLOAD).agent_title == "Fix the flaky upload test"
+    assert filled_store.sessions.get(UPLOAD).own_title == "The zebra of uploads"
+    assert filled_store.sessions.get(UPLOAD).agent_title == "Fix the flaky upload test"
 
 
-async def test_an_empty_title_is_refused_by_the_field_and_nothing_is_lost(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
+async def test_an_empty_title_is_refused_by_the_field_and_nothing_is_lost(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("t")
         await wait_for_text(pilot, "Title")
@@ -51,49 +45,49 @@ async def test_an_empty_title_is_refused_by_the_field_and_nothing_is_lost(filled
         await wait_for_text(pilot, "★ Fix the flaky upload test")
 
 
-async def test_a_title_that_another_window_changed_meanwhile_is_not_overwritten(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
+async def test_a_title_that_another_window_changed_meanwhile_is_not_overwritten(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("t")
         await wait_for_text(pilot, "Title")
-        with Store.open(filled.path) as other:
+        with Store.open(filled_store.path) as other:
             other.sessions.set_title(other.sessions.get(UPLOAD), "Theirs")
         pilot.app.screen.query_one(Input).value = "Mine"
         await pilot.press("enter")
         await wait_for_text(pilot, "changed elsewhere", "Theirs")
         assert pilot.app.screen.query_one(Input).value == "Mine"
-        assert filled.sessions.get(UPLOAD).title == "Theirs"
+        assert filled_store.sessions.get(UPLOAD).title == "Theirs"
         await pilot.press("enter")  # having seen it
-        await wait_until(pilot, lambda: filled.sessions.get(UPLOAD).title == "Mine")
+        await wait_until(pilot, lambda: filled_store.sessions.get(UPLOAD).title == "Mine")
 
 
-async def test_marked_sessions_are_tagged_together_and_undone_together(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
+async def test_marked_sessions_are_tagged_together_and_undone_together(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("space", "space", "T")
         await wait_for_text(pilot, "Tags", "Of 2 sessions")
         pilot.app.screen.query_one(Input).value = "ci, later"
         await pilot.press("enter")
-        await wait_until(pilot, lambda: filled.notes.tags(filled.sessions.get(CONFIG)) == ["ci", "later"])
-        assert filled.notes.tags(filled.sessions.get(UPLOAD)) == ["ci", "later"]
+        await wait_until(pilot, lambda: filled_store.notes.tags(filled_store.sessions.get(CONFIG)) == ["ci", "later"])
+        assert filled_store.notes.tags(filled_store.sessions.get(UPLOAD)) == ["ci", "later"]
         await pilot.press("T")
         await wait_for_text(pilot, "Tags")
         assert pilot.app.screen.query_one(Input).value == "ci later"
         pilot.app.screen.query_one(Input).value = "ci"
         await pilot.press("enter")
-        await wait_until(pilot, lambda: filled.notes.tags(filled.sessions.get(UPLOAD)) == ["ci"])
+        await wait_until(pilot, lambda: filled_store.notes.tags(filled_store.sessions.get(UPLOAD)) == ["ci"])
         await pilot.press("u")
-        await wait_until(pilot, lambda: filled.notes.tags(filled.sessions.get(UPLOAD)) == ["ci", "later"])
+        await wait_until(pilot, lambda: filled_store.notes.tags(filled_store.sessions.get(UPLOAD)) == ["ci", "later"])
         await pilot.press("u")
-        await wait_until(pilot, lambda: filled.notes.tags(filled.sessions.get(CONFIG)) == [])
+        await wait_until(pilot, lambda: filled_store.notes.tags(filled_store.sessions.get(CONFIG)) == [])
 
 
 @pytest.mark.parametrize(("key", "column"), [("p", "pinned"), ("a", "archived")])
-async def test_a_flag_is_set_on_all_marked_and_taken_from_all(filled: Store, key: str, column: str) -> None:
+async def test_a_flag_is_set_on_all_marked_and_taken_from_all(filled_store: Store, key: str, column: str) -> None:
     def flags() -> list[int]:
-        return [getattr(filled.sessions.get(one), column) for one in (UPLOAD, CONFIG)]
+        return [getattr(filled_store.sessions.get(one), column) for one in (UPLOAD, CONFIG)]
 
-    async with make_browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
+    async with make_browser(filled_store).run_test(size=(90, 30), notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("space", "space", key)
         await wait_until(pilot, lambda: flags() == [1, 1])
@@ -104,8 +98,8 @@ async def test_a_flag_is_set_on_all_marked_and_taken_from_all(filled: Store, key
         await wait_until(pilot, lambda: flags() == [1, 1])
 
 
-async def test_the_trash_takes_the_session_and_undo_brings_it_back(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
+async def test_the_trash_takes_the_session_and_undo_brings_it_back(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30), notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("d")
         await wait_for_text(pilot, "5 sessions", "Moved 1 session to the trash")
@@ -114,19 +108,19 @@ async def test_the_trash_takes_the_session_and_undo_brings_it_back(filled: Store
         await wait_for_text(pilot, "6 sessions", "Fix the flaky upload test")
 
 
-async def test_a_note_is_written_and_kept(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
+async def test_a_note_is_written_and_kept(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("m")
         await wait_for_text(pilot, "Note", "Your editor")
         await pilot.press(*"ask", "enter", *"again", "ctrl+s")
-        await wait_until(pilot, lambda: filled.notes.notes(filled.sessions.get(UPLOAD)))
-    (note,) = filled.notes.notes(filled.sessions.get(UPLOAD))
+        await wait_until(pilot, lambda: filled_store.notes.notes(filled_store.sessions.get(UPLOAD)))
+    (note,) = filled_store.notes.notes(filled_store.sessions.get(UPLOAD))
     assert note.text == "ask\nagain"
 
 
-async def test_what_was_said_becomes_a_fact_that_knows_where(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
+async def test_what_was_said_becomes_a_fact_that_knows_where(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30), notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("enter")
         await wait_for_text(pilot, "it now reopens it")
@@ -134,34 +128,36 @@ async def test_what_was_said_becomes_a_fact_that_knows_where(filled: Store) -> N
         await wait_for_text(pilot, "Make this a fact", "The retry ran after the file was closed.")
         await pilot.press("ctrl+s")
         await wait_for_text(pilot, "Learnt")
-    (fact,) = filled.facts.current()
+    (fact,) = filled_store.facts.current()
     assert (fact.text, fact.entry) == ("The retry ran after the file was closed.", f"{UPLOAD}#3")
 
 
-async def test_keys_that_move_sessions_do_nothing_while_one_reads(filled: Store) -> None:
-    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
+async def test_keys_that_move_sessions_do_nothing_while_one_reads(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("enter")
         await wait_for_text(pilot, "it now reopens it")
         await pilot.press("d", "p")
         await pilot.pause()
-    assert not filled.sessions.get(UPLOAD).deleted
-    assert filled.sessions.get(UPLOAD).pinned
+    assert not filled_store.sessions.get(UPLOAD).deleted
+    assert filled_store.sessions.get(UPLOAD).pinned
 
 
-async def test_marked_sessions_get_one_note_and_one_title_and_one_undo_each(filled: Store) -> None:
-    chosen = [filled.sessions.get(one) for one in (UPLOAD, CONFIG)]
-    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
+async def test_marked_sessions_get_one_note_and_one_title_and_one_undo_each(filled_store: Store) -> None:
+    chosen = [filled_store.sessions.get(one) for one in (UPLOAD, CONFIG)]
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("space", "space", "m")
         await wait_for_text(pilot, "On each of 2 sessions.")
         await pilot.press(*"both", "ctrl+s")
-        await wait_until(pilot, lambda: all(filled.notes.notes(session) for session in chosen))
+        await wait_until(pilot, lambda: all(filled_store.notes.notes(session) for session in chosen))
         await pilot.press("u")
-        await wait_until(pilot, lambda: not any(filled.notes.notes(session) for session in chosen))
+        await wait_until(pilot, lambda: not any(filled_store.notes.notes(session) for session in chosen))
         await pilot.press("t")
         await wait_for_text(pilot, "The same for 2 sessions.")
         await pilot.press(*"Twins", "enter")
-        await wait_until(pilot, lambda: [filled.sessions.by_key(one.key).own_title for one in chosen] == ["Twins"] * 2)
+        await wait_until(
+            pilot, lambda: [filled_store.sessions.by_key(one.key).own_title for one in chosen] == ["Twins"] * 2
+        )
         await pilot.press("u")
-        await wait_until(pilot, lambda: [filled.sessions.by_key(one.key).own_title for one in chosen] == ["", ""])
+        await wait_until(pilot, lambda: [filled_store.sessions.by_key(one.key).own_title for one in chosen] == ["", ""])

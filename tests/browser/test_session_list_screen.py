@@ -10,10 +10,10 @@ from browser_driver import (
     NOW,
     add_session,
     answer_entry,
-    fill_store,
     make_browser,
     prompt_entry,
     screen_text,
+    selected_id,
     session_list,
     time_ago,
     wait_for_text,
@@ -44,17 +44,6 @@ from tui.screens.folder_scope import list_folder_scopes
 CHILD = "telegram:648079060:delegate:sysinfo"
 
 
-@pytest.fixture
-def world(store: Store) -> Store:
-    fill_store(store)
-    return store
-
-
-def selected(pilot: Pilot[Any]) -> str:
-    session = session_list(pilot).selected
-    return session.id if session else ""
-
-
 def lines(pilot: Pilot[Any]) -> list[str]:
     return [line.rstrip() for line in screen_text(pilot).splitlines()]
 
@@ -62,25 +51,25 @@ def lines(pilot: Pilot[Any]) -> list[str]:
 # ── children ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_arrows_unfold_enter_leave_and_fold(world: Store) -> None:
-    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+async def test_arrows_unfold_enter_leave_and_fold(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "▸ pg telegram · 1d · 1⟲  +1")
         await pilot.press("down", "down", "right")
         await wait_for_text(pilot, "   └ How full is the disk?", "▌▾ pg telegram", "     pg 1d · 1⟲  ↳ delegate")
         assert "6 sessions" in screen_text(pilot)
         await pilot.press("right")
-        await wait_until(pilot, lambda: selected(pilot) == CHILD)
+        await wait_until(pilot, lambda: selected_id(pilot) == CHILD)
         await pilot.press("right", "left")
-        assert selected(pilot) == "telegram:648079060"
+        assert selected_id(pilot) == "telegram:648079060"
         await pilot.press("left")
         await wait_for_text(pilot, "▌▸ pg telegram")
         assert "How full" not in screen_text(pilot)
         await pilot.press("left")
-        assert selected(pilot) == "telegram:648079060"
+        assert selected_id(pilot) == "telegram:648079060"
 
 
-async def test_the_sign_folds_when_it_is_clicked(world: Store) -> None:
-    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+async def test_the_sign_folds_when_it_is_clicked(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "▸ pg telegram")
         row = next(n for n, line in enumerate(lines(pilot)) if "▸ pg" in line)
         for shown in (True, False):
@@ -88,8 +77,8 @@ async def test_the_sign_folds_when_it_is_clicked(world: Store) -> None:
             await wait_until(pilot, lambda shown=shown: ("How full" in screen_text(pilot)) == shown)  # type: ignore[misc]
 
 
-async def test_a_child_that_is_found_stands_under_its_parent_or_alone(world: Store) -> None:
-    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+async def test_a_child_that_is_found_stands_under_its_parent_or_alone(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"telegram:64")
         await wait_for_text(pilot, "2 found", "└ How full is the disk?")
@@ -100,18 +89,18 @@ async def test_a_child_that_is_found_stands_under_its_parent_or_alone(world: Sto
 # ── headings ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_cursor_skips_headings_and_clicks_on_them_do_nothing(world: Store) -> None:
-    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+async def test_the_cursor_skips_headings_and_clicks_on_them_do_nothing(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "Yesterday", "brackets")
         await pilot.click(offset=(5, lines(pilot).index(" Yesterday  1")))
-        assert selected(pilot) == "claude:e0741090"
+        assert selected_id(pilot) == "claude:e0741090"
         await pilot.press("down", "down")
-        assert selected(pilot) == "telegram:648079060"
+        assert selected_id(pilot) == "telegram:648079060"
 
 
-async def test_the_heading_of_the_first_row_comes_into_view_with_it(world: Store) -> None:
-    async with make_browser(world).run_test(size=(80, 8)) as pilot:
-        await wait_until(pilot, lambda: selected(pilot))
+async def test_the_heading_of_the_first_row_comes_into_view_with_it(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 8)) as pilot:
+        await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press("end", "home")
         await wait_for_text(pilot, " Today  2")
 
@@ -119,14 +108,14 @@ async def test_the_heading_of_the_first_row_comes_into_view_with_it(world: Store
 # ── order and scope ───────────────────────────────────────────────────────────────────────────────
 
 
-async def test_o_chooses_order_and_headings_and_the_cursor_stays(world: Store) -> None:
-    async with make_browser(world).run_test(size=(90, 40)) as pilot:
+async def test_o_chooses_order_and_headings_and_the_cursor_stays(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 40)) as pilot:
         await wait_for_text(pilot, "brackets")
         await pilot.press("down", "o")
         await wait_for_text(pilot, "● b  best, then newest", "● d  days")
         await pilot.press("a")
         await wait_for_text(pilot, " cx codex  1", " pg pingu  1")
-        assert selected(pilot) == "codex:0199aa"
+        assert selected_id(pilot) == "codex:0199aa"
         await pilot.press("o", "down", "down", "enter")
         await wait_until(pilot, lambda: "brackets" in lines(pilot)[3])
         await pilot.press("o", "f")
@@ -137,8 +126,8 @@ async def test_o_chooses_order_and_headings_and_the_cursor_stays(world: Store) -
         assert not isinstance(pilot.app.screen, SessionOrderDialog)
 
 
-async def test_the_order_is_chosen_by_clicking(world: Store) -> None:
-    async with make_browser(world).run_test(size=(90, 40)) as pilot:
+async def test_the_order_is_chosen_by_clicking(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 40)) as pilot:
         await wait_for_text(pilot, "brackets")
         for line, then in (
             ("by title", SessionListOptions(order="title")),
@@ -181,10 +170,10 @@ def test_scopes_that_are_the_same_are_one(tmp_path: Path) -> None:
 
 
 async def test_a_scope_with_nothing_in_it_says_so_and_lets_go(
-    world: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filled_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    async with make_browser(world).run_test(size=(90, 20)) as pilot:
+    async with make_browser(filled_store).run_test(size=(90, 20)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("s")
         await wait_for_text(pilot, "0 sessions · in ", "No sessions in", "Esc to show all folders", "s Scope")
@@ -199,8 +188,8 @@ async def test_a_scope_with_nothing_in_it_says_so_and_lets_go(
 # ── marks ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_space_marks_and_goes_on(world: Store) -> None:
-    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+async def test_space_marks_and_goes_on(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "brackets")
         shown = session_list(pilot)
         await pilot.press("space", "space")
@@ -215,8 +204,8 @@ async def test_space_marks_and_goes_on(world: Store) -> None:
         await wait_until(pilot, lambda: "✓" not in screen_text(pilot))
 
 
-async def test_ctrl_and_a_click_marks(world: Store) -> None:
-    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+async def test_ctrl_and_a_click_marks(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "brackets")
         await pilot.click(offset=(10, 5), control=True)
         await wait_for_text(pilot, "✓  Rename the config")
@@ -234,13 +223,13 @@ async def test_a_row_shows_what_was_found_in_it(store: Store) -> None:
         await pilot.press("slash", *"narwh")
         await wait_for_text(pilot, "1 found", "The sea  …", "then the narwhal surfaces")
     async with make_browser(store).run_test(size=(36, 20)) as pilot:
-        await wait_until(pilot, lambda: selected(pilot))
+        await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press("slash", *"narwh")
         await wait_for_text(pilot, "li 3m …", "narwhal")
 
 
-async def test_words_in_a_title_are_set_off_and_a_title_is_not_said_twice(world: Store) -> None:
-    async with make_browser(world).run_test(size=(90, 20)) as pilot:
+async def test_words_in_a_title_are_set_off_and_a_title_is_not_said_twice(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(90, 20)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"config")
         await wait_for_text(pilot, "1 found", "▌  Rename the config keys to snake_case")
@@ -346,8 +335,8 @@ def test_a_hit_is_cut_so_that_it_is_seen_and_cleaned() -> None:
     assert max(map(len, lines_shown)) <= 40
 
 
-async def test_the_screen_keeps_what_is_wanted_of_the_list(world: Store) -> None:
-    async with make_browser(world).run_test() as pilot:
+async def test_the_screen_keeps_what_is_wanted_of_the_list(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         screen = pilot.app.screen
         assert isinstance(screen, BrowserScreen)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from browser_driver import fill_store, make_browser, session_list, wait_for_text, wait_until
+from browser_driver import make_browser, session_list, wait_for_text, wait_until
 from textual.pilot import Pilot
 
 from store.paths import config_file, state_file
@@ -15,12 +15,6 @@ from tui.palette import all_bindings
 from tui.screens.help import HelpScreen
 from tui.settings import KEYMAPS, Settings
 from tui.widgets.timeline.timeline_view import TimelineView
-
-
-@pytest.fixture
-def world(store: Store) -> Store:
-    fill_store(store)
-    return store
 
 
 def configure(text: str) -> None:
@@ -52,9 +46,9 @@ def test_without_a_config_file_nothing_is_chosen_and_nothing_is_wrong() -> None:
     assert (settings.problems, settings.theme, settings.keymap) == ([], "", {})
 
 
-async def test_the_vim_map_is_there_for_the_asking(world: Store) -> None:
+async def test_the_vim_map_is_there_for_the_asking(filled_store: Store) -> None:
     configure('[browser]\nkeymap = "vim"\n')
-    async with make_browser(world).run_test(size=(80, 7)) as pilot:
+    async with make_browser(filled_store).run_test(size=(80, 7)) as pilot:
         await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         assert not pilot.app._notifications
         await pilot.press("ctrl+f")
@@ -76,9 +70,9 @@ def test_every_map_names_only_actions_there_are() -> None:
         assert keymap.keys() <= known
 
 
-async def test_own_keys_take_the_place_of_those_there_were_and_help_tells_them(world: Store) -> None:
+async def test_own_keys_take_the_place_of_those_there_were_and_help_tells_them(filled_store: Store) -> None:
     configure('[browser]\nkeymap = "vim"\n[browser.keys]\n"app.help" = "f5"\n"list.down" = "ctrl+n,n"\n')
-    async with make_browser(world).run_test(size=(100, 30)) as pilot:
+    async with make_browser(filled_store).run_test(size=(100, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         assert not pilot.app._notifications
         await pilot.press("question_mark", "j", "down")
@@ -90,9 +84,9 @@ async def test_own_keys_take_the_place_of_those_there_were_and_help_tells_them(w
         await wait_for_text(pilot, "^n  n  Next session", "→  l  Show the sessions", "f5 Keys")
 
 
-async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(world: Store) -> None:
+async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(filled_store: Store) -> None:
     configure('[browser.keys]\n"list.dwon" = "n"\n"app.help" = "f5"\n"app.quit" = 7\n')
-    async with make_browser(world).run_test(notifications=True) as pilot:
+    async with make_browser(filled_store).run_test(notifications=True) as pilot:
         await told(pilot, "no such action: 'list.dwon'", 'the keys of app.quit must be a string like "ctrl+e')
         await pilot.press("f5")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
@@ -109,18 +103,18 @@ async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(worl
         ("\ud800".encode("utf-8", "surrogatepass").decode("latin-1") + "[[[", "cannot be read"),
     ],
 )
-async def test_a_config_file_that_is_wrong_is_told_and_survived(world: Store, config: str, words: str) -> None:
+async def test_a_config_file_that_is_wrong_is_told_and_survived(filled_store: Store, config: str, words: str) -> None:
     configure(config)
-    async with make_browser(world).run_test(notifications=True) as pilot:
+    async with make_browser(filled_store).run_test(notifications=True) as pilot:
         await told(pilot, words)
 
 
 @pytest.mark.parametrize(
     "config", ["browser = 7", "[browser]\nkeys = 3", "[browser]\ntheme = []", '[browser.keys]\n"app.help" = ""']
 )
-async def test_what_makes_no_sense_is_left_alone(world: Store, config: str) -> None:
+async def test_what_makes_no_sense_is_left_alone(filled_store: Store, config: str) -> None:
     configure(config)
-    async with make_browser(world).run_test() as pilot:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         await pilot.press("down")
         await wait_until(pilot, lambda: session_list(pilot).cursor == 1)
@@ -129,8 +123,8 @@ async def test_what_makes_no_sense_is_left_alone(world: Store, config: str) -> N
 # ── colours ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_theme_chosen_in_the_palette_is_there_again_the_next_time(world: Store) -> None:
-    async with make_browser(world).run_test(size=(100, 30)) as pilot:
+async def test_a_theme_chosen_in_the_palette_is_there_again_the_next_time(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(100, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         assert not state_file().exists()
         await pilot.press("ctrl+p", *"theme")
@@ -142,32 +136,32 @@ async def test_a_theme_chosen_in_the_palette_is_there_again_the_next_time(world:
         await pilot.press("enter")
         await wait_until(pilot, lambda: pilot.app.theme == "gruvbox" and state_file().exists())
     assert state_file().stat().st_mode & 0o077 == 0
-    async with make_browser(world).run_test() as pilot:
+    async with make_browser(filled_store).run_test() as pilot:
         assert pilot.app.theme == "gruvbox"
 
 
-async def test_the_config_file_names_a_theme_until_one_is_chosen(world: Store) -> None:
+async def test_the_config_file_names_a_theme_until_one_is_chosen(filled_store: Store) -> None:
     configure('[browser]\ntheme = "nord"\n')
-    async with make_browser(world).run_test() as pilot:
+    async with make_browser(filled_store).run_test() as pilot:
         assert pilot.app.theme == "nord"
     remembered(json.dumps({"theme": "dracula"}))
-    async with make_browser(world).run_test() as pilot:
+    async with make_browser(filled_store).run_test() as pilot:
         assert pilot.app.theme == "dracula"
 
 
 @pytest.mark.parametrize(
     "state", ['{"theme": "no-longer-there"}', '{"theme": 7}', "[]", "{", "\x00", '{"theme": ["x"]}']
 )
-def test_a_theme_that_is_not_there_is_ignored(world: Store, state: str) -> None:
-    usual = make_browser(world).theme
+def test_a_theme_that_is_not_there_is_ignored(filled_store: Store, state: str) -> None:
+    usual = make_browser(filled_store).theme
     remembered(state)
-    assert make_browser(world).theme == usual
+    assert make_browser(filled_store).theme == usual
 
 
-async def test_a_choice_that_cannot_be_kept_stops_nobody(world: Store) -> None:
+async def test_a_choice_that_cannot_be_kept_stops_nobody(filled_store: Store) -> None:
     state_file().parent.parent.mkdir(parents=True, exist_ok=True)
     state_file().parent.write_text("a file where the folder should be")
-    async with make_browser(world).run_test() as pilot:
+    async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         pilot.app.theme = "nord"
         await pilot.press("down")

@@ -5,32 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from facts_sample import edit_kinds, global_fact_texts, redo
 from sample_conversations import insert_foreign_fact
 
 from store.edits.facts import MAX_FACT_CHARS, user_scope
 from store.errors import BadValue, ChangedMeanwhile, NotFound, Refused
 from store.model.session import GLOBAL_SCOPE, Session
 from store.store import Store
-
-
-@pytest.fixture
-def session(store: Store) -> Session:
-    session = store.create_session("s")
-    store.append_message("s", "user", "I live in Ghent")
-    return session
-
-
-def texts(store: Store) -> list[str]:
-    return store.facts.blob().splitlines()
-
-
-def kinds(store: Store) -> list[str]:
-    return [edit.kind for edit in store.journal.list_edits()]
-
-
-def redo(store: Store, edit_id: int) -> None:
-    store.journal.undo(store.journal.get(edit_id).undone_by)
-
 
 # ── learning ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -60,9 +41,9 @@ def test_a_known_fact_is_not_learnt_twice(store: Store) -> None:
     store.facts.learn("a\nb\na")
     learned = store.facts.learn(" b \nc")
     assert [fact.text for fact in learned.facts] == ["c"]
-    assert texts(store) == ["a", "b", "c"]
+    assert global_fact_texts(store) == ["a", "b", "c"]
     assert store.facts.learn("c").facts == ()
-    assert len(kinds(store)) == 2
+    assert len(edit_kinds(store)) == 2
 
 
 def test_a_fact_that_was_retired_or_has_another_scope_can_be_learnt(store: Store) -> None:
@@ -113,7 +94,7 @@ def test_editing_can_be_undone_and_redone(store: Store) -> None:
 def test_an_edit_that_changes_nothing_writes_nothing(store: Store) -> None:
     (fact,) = store.facts.learn("a").facts
     assert store.facts.edit(fact.id, " a ") == fact
-    assert kinds(store) == ["learn"]
+    assert edit_kinds(store) == ["learn"]
 
 
 def test_a_fact_that_changed_meanwhile_is_not_overwritten(store: Store) -> None:
@@ -124,7 +105,7 @@ def test_a_fact_that_changed_meanwhile_is_not_overwritten(store: Store) -> None:
     assert conflict.value.current == "b"
     with pytest.raises(ChangedMeanwhile):
         store.facts.retire(fact.id, seen="a")
-    assert texts(store) == ["b"]
+    assert global_fact_texts(store) == ["b"]
 
 
 def test_line_breaks_become_spaces_in_one_fact(store: Store) -> None:
@@ -161,18 +142,18 @@ def test_merging_keeps_the_oldest_and_is_one_undo(store: Store, session: Session
     first, second, third = store.facts.learn("a\nb\nc", session=session, entry_seq=0).facts
     merged = store.facts.merge([third.id, first.id, third.id], "a, c")
     assert (merged.id, merged.text, merged.entry) == (first.id, "a, c", "s#0")
-    assert texts(store) == ["a, c", "b"]
+    assert global_fact_texts(store) == ["a, c", "b"]
     edit = store.journal.undo()
     assert store.facts.current() == [first, second, third]
     redo(store, edit.id)
-    assert texts(store) == ["a, c", "b"]
+    assert global_fact_texts(store) == ["a, c", "b"]
 
 
 def test_merging_keeps_an_own_fact(store: Store) -> None:
     foreign_id = insert_foreign_fact(store, "theirs")
     (own,) = store.facts.learn("ours").facts
     assert store.facts.merge([foreign_id, own.id], "both").id == own.id
-    assert texts(store) == ["both"]
+    assert global_fact_texts(store) == ["both"]
 
 
 def test_merging_needs_two_facts_of_one_scope(store: Store) -> None:
@@ -182,7 +163,7 @@ def test_merging_needs_two_facts_of_one_scope(store: Store) -> None:
         store.facts.merge([shared.id, shared.id], "a")
     with pytest.raises(Refused, match="scopes"):
         store.facts.merge([shared.id, private.id], "a, b")
-    assert texts(store) == ["a"]
+    assert global_fact_texts(store) == ["a"]
 
 
 def test_the_history_of_a_fact(store: Store) -> None:
@@ -228,7 +209,7 @@ def test_invalid_texts_are_refused(store: Store, text: str) -> None:
     ):
         with pytest.raises(BadValue):
             call()
-    assert texts(store) == ["a", "b"]
+    assert global_fact_texts(store) == ["a", "b"]
 
 
 def test_the_longest_fact_is_kept(store: Store) -> None:

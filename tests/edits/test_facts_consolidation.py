@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from facts_sample import edit_kinds, global_fact_texts, redo
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_conversations import insert_foreign_fact
@@ -14,26 +15,6 @@ from store.errors import BadValue, ChangedMeanwhile, StoreError
 from store.model.session import Session
 from store.store import Store
 
-
-@pytest.fixture
-def session(store: Store) -> Session:
-    session = store.create_session("s")
-    store.append_message("s", "user", "I live in Ghent")
-    return session
-
-
-def texts(store: Store) -> list[str]:
-    return store.facts.blob().splitlines()
-
-
-def kinds(store: Store) -> list[str]:
-    return [edit.kind for edit in store.journal.list_edits()]
-
-
-def redo(store: Store, edit_id: int) -> None:
-    store.journal.undo(store.journal.get(edit_id).undone_by)
-
-
 # ── the limit ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -41,7 +22,7 @@ def test_over_the_limit_nothing_is_lost_and_the_result_says_so(store: Store) -> 
     assert not store.facts.learn("a\nb", max_lines=2).over_limit
     learned = store.facts.learn("c", max_lines=2)
     assert (learned.over_limit, learned.fact_count) == (True, 3)
-    assert texts(store) == ["a", "b", "c"]
+    assert global_fact_texts(store) == ["a", "b", "c"]
 
 
 def test_over_the_limit_the_consolidation_replaces_the_lines(store: Store) -> None:
@@ -56,20 +37,20 @@ def test_over_the_limit_the_consolidation_replaces_the_lines(store: Store) -> No
     assert calls == [["a", "b", "c"]]
     assert (learned.fact_count, learned.over_limit) == (2, False)
     assert [fact.text for fact in learned.facts] == ["c"]
-    assert texts(store) == ["a and b", "c"]
+    assert global_fact_texts(store) == ["a and b", "c"]
     assert [fact.text for fact in store.facts.current(retired=True) if fact.retired_at] == ["b"]
 
 
 def test_learning_and_consolidating_are_undone_separately(store: Store) -> None:
     store.facts.learn("a\nb", max_lines=1, consolidate=lambda lines: [" & ".join(lines)])
-    assert kinds(store) == ["consolidate facts", "learn"]
+    assert edit_kinds(store) == ["consolidate facts", "learn"]
     edit = store.journal.undo()
-    assert texts(store) == ["a", "b"]
+    assert global_fact_texts(store) == ["a", "b"]
     redo(store, edit.id)
-    assert texts(store) == ["a & b"]
+    assert global_fact_texts(store) == ["a & b"]
     store.journal.undo()
     store.journal.undo()
-    assert texts(store) == []
+    assert global_fact_texts(store) == []
 
 
 def test_the_consolidation_runs_only_over_the_limit(store: Store) -> None:
@@ -91,15 +72,15 @@ def test_a_failing_consolidation_loses_nothing(store: Store) -> None:
 
     with pytest.raises(StoreError, match=r"The facts were saved.*the model does not answer"):
         store.facts.learn("a\nb", max_lines=1, consolidate=fail)
-    assert texts(store) == ["a", "b"]
-    assert kinds(store) == ["learn"]
+    assert global_fact_texts(store) == ["a", "b"]
+    assert edit_kinds(store) == ["learn"]
 
 
 @pytest.mark.parametrize("answer", ["", " \n", [], None, 7, ["\ud800"], [7], ["x" * (MAX_FACT_CHARS + 1)]])
 def test_an_answer_that_cannot_be_facts_loses_nothing(store: Store, answer: Iterable[str]) -> None:
     with pytest.raises(StoreError, match="The facts were saved"):
         store.facts.learn("a\nb", max_lines=1, consolidate=lambda lines: answer)
-    assert texts(store) == ["a", "b"]
+    assert global_fact_texts(store) == ["a", "b"]
 
 
 def test_facts_that_are_learnt_during_a_consolidation_stay(store: Store) -> None:
@@ -108,7 +89,7 @@ def test_facts_that_are_learnt_during_a_consolidation_stay(store: Store) -> None
         return "a+b"
 
     learned = store.facts.learn("a\nb", max_lines=1, consolidate=slow)
-    assert texts(store) == ["a+b", "meanwhile"]
+    assert global_fact_texts(store) == ["a+b", "meanwhile"]
     assert learned.over_limit
 
 
@@ -120,14 +101,14 @@ def test_facts_that_are_edited_during_a_consolidation_are_not_overwritten(store:
     with pytest.raises(ChangedMeanwhile) as conflict:
         store.facts.learn("a\nb", max_lines=1, consolidate=slow)
     assert conflict.value.current == "corrected\nb"
-    assert texts(store) == ["corrected", "b"]
+    assert global_fact_texts(store) == ["corrected", "b"]
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 2**70])
 def test_an_invalid_limit_is_refused_before_anything_is_learnt(store: Store, limit: int) -> None:
     with pytest.raises(BadValue):
         store.facts.learn("a", max_lines=limit)
-    assert texts(store) == []
+    assert global_fact_texts(store) == []
 
 
 def test_the_limit_counts_the_current_own_facts_of_the_scope(store: Store) -> None:
@@ -145,7 +126,7 @@ def test_the_limit_counts_the_current_own_facts_of_the_scope(store: Store) -> No
 def consolidate(store: Store, before: str, after: str) -> tuple[FactsDiff, dict[str, int]]:
     store.facts.learn(before)
     diff = store.facts.diff(after)
-    assert texts(store) == before.splitlines()
+    assert global_fact_texts(store) == before.splitlines()
     assert store.facts.consolidate(after) == diff
     return diff, {fact.text: fact.id for fact in store.facts.current()}
 
@@ -171,7 +152,7 @@ def test_surplus_lines_are_retired_and_new_ones_come_last(store: Store) -> None:
     assert ids == {"a": 1, "bc": 2, "d": 4, "new": 5}
     assert [fact.text for fact in diff.retired] == ["c"]
     assert diff.added == ("new",)
-    assert texts(store) == ["a", "bc", "d", "new"]
+    assert global_fact_texts(store) == ["a", "bc", "d", "new"]
     assert diff.text.endswith("+new")
 
 
@@ -185,7 +166,7 @@ def test_a_line_that_only_moved_keeps_its_fact_and_nothing_is_written(store: Sto
     diff, ids = consolidate(store, "a\nb\nc", "c\na\nb")
     assert ids == {"a": 1, "b": 2, "c": 3}
     assert (diff.change_count, diff.text) == (0, "")
-    assert kinds(store) == ["learn"]
+    assert edit_kinds(store) == ["learn"]
 
 
 def test_a_repeated_line_is_kept_once(store: Store) -> None:
@@ -209,7 +190,7 @@ def test_consolidating_is_one_edit_that_can_be_undone_and_redone(store: Store) -
     edit = store.journal.undo()
     assert store.facts.current(retired=True) == before
     redo(store, edit.id)
-    assert texts(store) == ["a", "bc", "d", "new"]
+    assert global_fact_texts(store) == ["a", "bc", "d", "new"]
 
 
 def test_an_empty_text_retires_all_own_facts_and_can_be_undone(store: Store) -> None:
@@ -219,7 +200,7 @@ def test_an_empty_text_retires_all_own_facts_and_can_be_undone(store: Store) -> 
     store.facts.consolidate("")
     assert [fact.text for fact in store.facts.current(None)] == ["theirs", "private"]
     store.journal.undo()
-    assert texts(store) == ["a", "b"]
+    assert global_fact_texts(store) == ["a", "b"]
 
 
 def test_a_blob_that_changed_since_it_was_seen_is_not_overwritten(store: Store) -> None:
@@ -230,7 +211,7 @@ def test_a_blob_that_changed_since_it_was_seen_is_not_overwritten(store: Store) 
         store.facts.consolidate("A", seen=seen)
     assert conflict.value.current == "a\nb"
     store.facts.consolidate("A\nb", seen="a\nb")
-    assert texts(store) == ["A", "b"]
+    assert global_fact_texts(store) == ["A", "b"]
 
 
 def test_two_facts_may_have_the_same_text_until_one_is_removed(store: Store) -> None:
@@ -238,7 +219,7 @@ def test_two_facts_may_have_the_same_text_until_one_is_removed(store: Store) -> 
     store.facts.edit(2, "a")
     assert store.facts.consolidate(store.facts.blob()).change_count == 0
     store.facts.consolidate("a")
-    assert texts(store) == ["a"]
+    assert global_fact_texts(store) == ["a"]
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f", "g"]), max_size=9)
@@ -253,7 +234,7 @@ def test_any_text_becomes_the_facts_and_one_undo_restores_the_old_ones(before: l
         diff = store.facts.consolidate("\n".join(after))
         facts = [*diff.kept, *(fact for fact, _ in diff.edited), *diff.retired]
         assert sorted(facts, key=lambda fact: fact.id) == facts_before
-        assert sorted(texts(store)) == sorted(set(after))
+        assert sorted(global_fact_texts(store)) == sorted(set(after))
         by_id = {fact.id: fact for fact in store.facts.current()}
         assert all(by_id[fact.id] == fact for fact in facts_before if fact.text in after)
         assert store.facts.consolidate(store.facts.blob()).change_count == 0

@@ -135,6 +135,12 @@ def session_list(pilot: Pilot[Any]) -> SessionListView:
     return pilot.app.screen.query_one(SessionListView)
 
 
+def selected_id(pilot: Pilot[Any]) -> str:
+    """Return the id of the session under the cursor."""
+    session = session_list(pilot).selected
+    return session.id if session else ""
+
+
 def screen_text(pilot: Pilot[Any]) -> str:
     """Return the text on the screen, one line for each row."""
     screen: Screen[Any] = pilot.app.screen

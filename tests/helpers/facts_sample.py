@@ -44,3 +44,18 @@ def dialog_text(driver: ScreenDriver) -> str:
     screen = driver.pilot.app.screen
     assert isinstance(screen, MultilineDialog)
     return screen.read_text()
+
+
+def global_fact_texts(store: Store) -> list[str]:
+    """Return the facts of the scope `global`, one text each."""
+    return store.facts.blob().splitlines()
+
+
+def edit_kinds(store: Store) -> list[str]:
+    """Return the kinds of all edits in the journal, the newest first."""
+    return [edit.kind for edit in store.journal.list_edits()]
+
+
+def redo(store: Store, edit_id: int) -> None:
+    """Undo the undo of an edit."""
+    store.journal.undo(store.journal.get(edit_id).undone_by)

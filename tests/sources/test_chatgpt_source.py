@@ -16,7 +16,6 @@ from stored_records import read_stored_records
 from transcript_fuzzer import corrupted_json, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking
-from store.model.session import Session
 from store.sources.chatgpt.source import ChatGPT
 from store.sources.claude_ai.source import ClaudeAI
 from store.store import Store
@@ -31,10 +30,6 @@ TREE, PLAIN = "c1000000-0000-4000-8000-000000000001", "c2000000-0000-4000-8000-0
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
     return Path(shutil.copy(SAMPLE, tmp_path / "conversations.json"))
-
-
-def find(store: Store, session_id: str) -> Session:
-    return store.sessions.find(session_id)
 
 
 def change(export: Path, **changes: Any) -> dict[str, Any]:
@@ -75,17 +70,17 @@ def test_an_export_of_claude_ai_is_not_recognized(export: Path) -> None:
 def test_the_branch_that_was_shown_last_is_the_session(store: Store, export: Path) -> None:
     report = sync_paths(store, export)
     assert (report.seen, report.problems) == (4, [])
-    session = find(store, TREE)
+    session = store.sessions.find(TREE)
     assert (session.title, session.turns, session.tool_calls, session.errors) == ("Retry design", 2, 2, 1)
     assert [turn.prompt for turn in store.chains.turns(session.key)][1:] == ["How do I retry?", "In Go?"]
     assert (session.created_at, session.updated_at) == ("2025-12-29T09:20:00.500000Z", "2025-12-29T09:35:00.250000Z")
-    plain = find(store, PLAIN)
+    plain = store.sessions.find(PLAIN)
     assert (plain.title, plain.model, plain.archived) == ("Hello", "gpt-5", 1)
 
 
 def test_edits_and_regenerations_are_forks(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    edited, regenerated = find(store, f"{TREE}/a1"), find(store, f"{TREE}/b2")
+    edited, regenerated = store.sessions.find(f"{TREE}/a1"), store.sessions.find(f"{TREE}/b2")
     assert (edited.parent_id, edited.relation, edited.turns) == (f"chatgpt:{TREE}", "fork", 1)
     assert [entry.text for entry in stored_entries(store, f"{TREE}/a1") if not entry.inherited] == [
         "In Rust?",
@@ -99,7 +94,7 @@ def test_edits_and_regenerations_are_forks(store: Store, export: Path) -> None:
 
 def test_the_next_message_of_a_tool_is_the_result_of_its_call(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    calls = store.chains.tool_calls(find(store, TREE).key)
+    calls = store.chains.tool_calls(store.sessions.find(TREE).key)
     assert [(call.name, call.arguments, call.result, call.status) for call in calls] == [
         ("python", {"code": "print(1)"}, "1", "ok"),
         ("web.run", {"q": "retry"}, "No answer", "error"),
@@ -160,7 +155,7 @@ def test_a_newer_export_appends_the_new_messages(store: Store, export: Path) -> 
 
 def test_resume_opens_a_browser(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    command = chatgpt.resume(find(store, f"{TREE}/a1"))
+    command = chatgpt.resume(store.sessions.find(f"{TREE}/a1"))
     assert command.argv is None
     assert f"https://chatgpt.com/c/{TREE} " in command.hint
 
@@ -177,7 +172,7 @@ def test_a_circle_a_lost_parent_and_an_incomplete_file(store: Store, export: Pat
     export.write_bytes(data[: data.rindex(b'"Empty"')])
     report = sync_paths(store, export)
     assert [problem.reason for problem in report.problems] == ["The file is incomplete."]
-    assert find(store, PLAIN).turns == 1
+    assert store.sessions.find(PLAIN).turns == 1
     assert "Second try." in stored_texts(store, TREE)
 
 

@@ -15,7 +15,6 @@ from stored_records import read_stored_records
 from transcript_fuzzer import corrupted_json, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking
-from store.model.session import Session
 from store.sources.claude_ai.source import ClaudeAI
 from store.store import Store
 
@@ -30,14 +29,10 @@ def export(tmp_path: Path) -> Path:
     return Path(shutil.copy(SAMPLE, tmp_path / "conversations.json"))
 
 
-def find(store: Store, session_id: str) -> Session:
-    return store.sessions.find(session_id)
-
-
 def test_a_conversation_is_read(store: Store, export: Path) -> None:
     report = sync_paths(store, export)
     assert (report.seen, report.problems) == (3, [])
-    session = find(store, TREE)
+    session = store.sessions.find(TREE)
     assert (session.title, session.turns, session.tool_calls, session.errors) == ("Retry design", 2, 2, 1)
     assert stored_texts(store, TREE) == ["How do I retry?", "Use backoff.", "In Go?", "A module."]
     assert session.created_at == "2026-05-01T10:00:00.000000Z"
@@ -56,7 +51,7 @@ def test_an_archive_is_read(store: Store, export: Path, tmp_path: Path) -> None:
 
 def test_an_edit_is_a_fork(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    fork = find(store, f"{TREE}/m3")
+    fork = store.sessions.find(f"{TREE}/m3")
     assert (fork.parent_id, fork.relation, fork.forked_at, fork.turns) == (f"claude-ai:{TREE}", "fork", 1, 1)
     assert [entry.inherited for entry in stored_entries(store, f"{TREE}/m3")] == [True, True, False, False]
 
@@ -67,13 +62,13 @@ def test_blocks_and_files_become_parts(store: Store, export: Path) -> None:
     assert prompt.parts == (Text("How do I retry?"), Attachment("txt", "a.txt", 12), Attachment("file", "shot.png"))
     assert answer.parts[0] == Thinking("exponential")
     assert isinstance(answer.parts[-1], Opaque)
-    calls = store.chains.tool_calls(find(store, TREE).key)
+    calls = store.chains.tool_calls(store.sessions.find(TREE).key)
     assert [(call.call_id, call.status) for call in calls] == [("toolu_1", "ok"), ("toolu_2", "error")]
 
 
 def test_older_exports_have_neither_parents_nor_ids(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    session = find(store, OLD)
+    session = store.sessions.find(OLD)
     assert (session.title, session.turns) == ("An old question", 1)
     calls = store.chains.tool_calls(session.key)
     assert [(call.arguments, call.result, call.status) for call in calls] == [
@@ -98,13 +93,13 @@ def test_a_newer_export_appends_the_new_messages(store: Store, export: Path) -> 
     export.write_text(json.dumps(conversations))
     sync_paths(store, export)
     assert stored_texts(store, OLD)[-1] == "One more"
-    assert find(store, OLD).title == "Named now"
+    assert store.sessions.find(OLD).title == "Named now"
     assert store.sessions.children(f"claude-ai:{OLD}") == []
 
 
 def test_resume_opens_a_browser(store: Store, export: Path) -> None:
     sync_paths(store, export)
-    command = claude_ai.resume(find(store, TREE))
+    command = claude_ai.resume(store.sessions.find(TREE))
     assert command.argv is None
     assert f"https://claude.ai/chat/{TREE} " in command.hint
 

@@ -199,8 +199,8 @@ def test_missing_keys_are_reported(v1_case: WriteBackCase, v1: AdkSqliteDatabase
     plan = v1_case.preview().plan
     assert (plan.changes, plan.conflicts) == ([], [])
     assert plan.unsupported == [
-        "google-adk does not have 'motd' any more; your correction stays here.",
-        "google-adk does not have 'lang' any more; your correction stays here.",
+        "google-adk does not have 'motd' any more. Your correction stays in Backscroll.",
+        "google-adk does not have 'lang' any more. Your correction stays in Backscroll.",
     ]
 
 
@@ -218,7 +218,7 @@ def test_a_missing_session_is_reported(v1_case: WriteBackCase, v1: AdkSqliteData
     edit_fact(v1_case, "topic: invoices", "topic: reminders")
     v1.execute("delete from sessions where id = 's1'")
     assert v1_case.preview().plan.conflicts == [
-        "google-adk does not have the session 'dak/ana/s1' any more; your edits stay here."
+        "google-adk does not have the session 'dak/ana/s1' any more. Your edits stay in Backscroll."
     ]
 
 
@@ -231,7 +231,7 @@ def test_unsupported_edits_are_reported(case: WriteBackCase) -> None:
     plan = case.preview().plan
     assert plan.changes == []
     assert plan.unsupported == [
-        f"google-adk cannot store {what}; yours stay here." for what in ("titles", "summaries", "secrets")
+        f"google-adk cannot store {what}. They stay in Backscroll." for what in ("titles", "summaries", "secrets")
     ]
 
 

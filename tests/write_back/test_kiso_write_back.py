@@ -167,7 +167,7 @@ def test_a_missing_line_is_reported(document: WriteBackCase) -> None:
     KisoStore.execute(open_owner(document), "update meta set value = 'Has no CI'")
     plan = document.preview().plan
     assert (plan.changes, plan.conflicts) == ([], [])
-    assert plan.unsupported == ["Kiso does not have 'Uses Go' any more; your correction stays here."]
+    assert plan.unsupported == ["Kiso does not have 'Uses Go' any more. Your correction stays in Backscroll."]
 
 
 def open_owner(case: WriteBackCase) -> KisoStore:
@@ -188,7 +188,7 @@ def test_a_line_that_is_no_utf_8_stays_byte_for_byte(store: Store, tmp_path: Pat
 
 def test_the_documented_layout_has_no_place_for_a_title(document: WriteBackCase) -> None:
     assert check_round_trip(document.set_title().set_summary()).plan.unsupported == [
-        "This layout of Kiso cannot store a title; yours stays here."
+        "This layout of Kiso cannot store a title. Your title stays in Backscroll."
     ]
 
 

@@ -164,7 +164,7 @@ def test_secrets_have_no_place(case: WriteBackCase) -> None:
     case.store.secrets.set(case.session, "token", "hush")
     case.store.secrets.lock()
     preview = check_round_trip(case.set_title())
-    assert preview.plan.unsupported == ["Pingu cannot store secrets; they stay here."]
+    assert preview.plan.unsupported == ["Pingu cannot store secrets. They stay in Backscroll."]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_missing_memory_is_reported(case: WriteBackCase) -> None:
     case.set_title()
     execute_sql(case.path, "delete from memories where id = 1")
     assert check_round_trip(case).plan.unsupported == [
-        "memories 1 is not there any more; your correction of it stays here."
+        "memories 1 no longer exists. Your correction stays in Backscroll."
     ]
     case.write()
     case.sync()

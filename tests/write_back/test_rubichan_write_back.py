@@ -123,7 +123,7 @@ def test_a_summary_without_a_snapshot_is_unsupported(case: WriteBackCase) -> Non
     preview = check_round_trip(case.set_title().set_summary())
     assert [change.table for change in preview.plan.changes] == ["sessions"]
     assert preview.plan.unsupported == [
-        "Rubichan keeps a summary only in a snapshot, and this session has none; yours stays here."
+        "Rubichan keeps a summary only in a snapshot, and this session has none. Your summary stays in Backscroll."
     ]
 
 
@@ -131,7 +131,7 @@ def test_a_snapshot_that_cannot_be_read_is_left_alone(store: Store, path: Path) 
     case = WriteBackCase(store, path)
     add_snapshot(path, "[{")
     plan = case.set_summary().set_title().preview().plan
-    assert plan.unsupported == ["Rubichan's snapshot of this session cannot be read; your summary stays here."]
+    assert plan.unsupported == ["Rubichan's snapshot of this session cannot be read. Your summary stays in Backscroll."]
     assert [change.table for change in plan.changes] == ["sessions"]
 
 
@@ -177,7 +177,8 @@ def test_a_row_that_was_added_since_the_preview_is_not_deleted(case: WriteBackCa
 def test_secrets_are_unsupported(case: WriteBackCase) -> None:
     case.store.secrets.set(case.session, "token", "hush")
     case.store.secrets.lock()
-    assert check_round_trip(case.set_title()).plan.unsupported == ["Rubichan cannot store secrets; they stay here."]
+    unsupported = check_round_trip(case.set_title()).plan.unsupported
+    assert unsupported == ["Rubichan cannot store secrets. They stay in Backscroll."]
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_a_secret_that_was_changed_there_since_it_was_sealed_is_refused(case: Wr
     case.store.write_back.seal(case.session, "api_token")
     owner.execute("update secrets set value = 'rotated there'")
     before = set_secret(case).foreign_rows()
-    with pytest.raises(ChangedMeanwhile, match="'api_token' was changed in Kiso since it was read; run `secrets seal`"):
+    with pytest.raises(ChangedMeanwhile, match="'api_token' has changed in Kiso. Run `secrets seal`"):
         case.write()
     assert case.foreign_rows() == before
     case.store.write_back.seal(case.session, "api_token")
@@ -222,7 +222,7 @@ def test_a_locked_vault_does_not_matter_where_secrets_are_unsupported(store: Sto
     case = set_secret(WriteBackCase(store, owner.path, "dev"))
     store.secrets.lock()
     assert check_round_trip(case.set_title()).plan.unsupported == [
-        "This layout of Kiso cannot store secrets in its database; yours stay here."
+        "This layout of Kiso cannot store secrets in its database. Your secrets stay in Backscroll."
     ]
 
 

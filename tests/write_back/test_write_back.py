@@ -112,7 +112,7 @@ def test_a_session_that_is_gone(store: Store, tmp_path: Path, make_store: Maker)
     assert case.write() is None
     store.sessions.restore([case.session])
     case.set_title()
-    check_refused(case, ChangedMeanwhile, "does not have the session 's' any more; your edits stay here", case.write)
+    check_refused(case, ChangedMeanwhile, "the session 's' any more. Your edits stay in Backscroll", case.write)
 
 
 def test_a_session_without_a_source_is_refused(store: Store) -> None:

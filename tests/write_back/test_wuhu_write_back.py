@@ -49,7 +49,7 @@ def test_a_title(store: Store, tmp_path: Path, layout: str) -> None:
 def test_titles_are_unsupported_in_older_versions(store: Store, tmp_path: Path, layout: str) -> None:
     plan = WriteBackCase(store, make_wuhu_store(tmp_path / "wuhu.sqlite", layout).path).set_title().preview().plan
     assert plan.changes == []
-    assert plan.unsupported == ["This version of Wuhu cannot store a title; yours stays here."]
+    assert plan.unsupported == ["This version of Wuhu cannot store a title. Your title stays in Backscroll."]
 
 
 def test_summaries_and_secrets_are_unsupported(case: WriteBackCase, owner: WuhuStore) -> None:
@@ -58,8 +58,8 @@ def test_summaries_and_secrets_are_unsupported(case: WriteBackCase, owner: WuhuS
     case.store.secrets.set(case.session, "token", "hush")
     case.store.secrets.lock()
     assert check_round_trip(case.set_title().set_summary()).plan.unsupported == [
-        "Wuhu keeps summaries inside the chain, which is never rewritten; yours stays here.",
-        "Wuhu cannot store secrets; they stay here.",
+        "Wuhu keeps summaries inside the chain, which is never rewritten. Your summary stays in Backscroll.",
+        "Wuhu cannot store secrets. They stay in Backscroll.",
     ]
 
 

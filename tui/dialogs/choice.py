@@ -70,7 +70,7 @@ class UnsavedDialog(ChoiceDialog):
 
 
 class ConflictDialog(ChoiceDialog):
-    """Asks which text to keep after somebody else has saved another one."""
+    """Asks which text to keep when another program has saved a different text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss('yours')", "Save yours", id="both.yours", tooltip="Theirs stays as an older version"),

@@ -30,7 +30,7 @@ CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)
 """Matches characters that no key types, but that a paste may contain."""
 
 CONFLICT_PREVIEW_CHARACTERS = 600
-"""Limits the text that somebody else saved meanwhile."""
+"""Limits how much of the conflicting text is shown."""
 
 
 class TextDialog(ModalScreen[str | None]):

@@ -1,6 +1,6 @@
 """This module protects the secrets that an app shows.
 
-It locks them when nobody is there, keeps them out of logs and screenshots, and clears them from the clipboard.
+It locks them when the person is away, keeps them out of logs and screenshots, and clears them from the clipboard.
 """
 
 from __future__ import annotations

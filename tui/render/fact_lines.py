@@ -17,7 +17,7 @@ from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, f
 from tui.render.viewport import DEFAULT_TEXT_LIMIT, Viewport
 
 ALL_SCOPES = ""
-"""Stands for the facts of every scope."""
+"""Selects the facts of every scope."""
 
 BY_HAND = "by hand"
 MAX_QUOTE_CHARACTERS = 400

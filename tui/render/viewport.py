@@ -15,7 +15,7 @@ from tui.render.styles import FAINT, StyledText, build_content
 HIT_STYLE = "bold $text-warning on $warning-muted"
 
 DEFAULT_TEXT_LIMIT = 12_000
-"""Limits the characters of one text that are rendered at first, so that nobody waits for text that few people read."""
+"""Limits the characters of one text that are rendered at first, because most long texts are not read to the end."""
 
 FULL_TEXT_LIMIT = 400_000
 """Limits the characters that are rendered when a person asks for the full text. The record has the rest."""

@@ -18,7 +18,7 @@ from tui.textual_compat import RenderedInput
 from tui.widgets.line_view import LineView
 
 MAX_SHOWN_CHARACTERS = 20_000
-"""Limits the characters to show. Nobody reads more in ten seconds, and copying takes the whole value."""
+"""Limits the characters to show. The value is shown for ten seconds only, and copying takes all of it."""
 
 _CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)}
 

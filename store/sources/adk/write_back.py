@@ -28,7 +28,9 @@ def plan_write_back(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
     if session is None:
         if not edits.delete:
             name = "/".join(key)
-            plan.conflicts.append(f"google-adk does not have the session {name!r} any more; your edits stay here.")
+            plan.conflicts.append(
+                f"google-adk does not have the session {name!r} any more. Your edits stay in Backscroll."
+            )
         return plan
     if edits.delete:
         plan.delete_rows(rows, "events", _SESSION_CONDITION, *key)
@@ -36,7 +38,7 @@ def plan_write_back(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
         return plan
     for what, edit in (("titles", edits.title), ("summaries", edits.summary), ("secrets", edits.secrets)):
         if edit:
-            plan.unsupported.append(f"google-adk cannot store {what}; yours stay here.")
+            plan.unsupported.append(f"google-adk cannot store {what}. They stay in Backscroll.")
     for row, facts in _group_by_row(edits.facts).items():
         _plan_state(rows, row, facts, plan)
     return plan
@@ -91,7 +93,7 @@ def _plan_value(
     """Plan one value. Return whether the state will have the value that the person wrote."""
     if name not in state:
         if fact.text is not None:
-            plan.unsupported.append(f"google-adk does not have {name!r} any more; your correction stays here.")
+            plan.unsupported.append(f"google-adk does not have {name!r} any more. Your correction stays in Backscroll.")
         return False
     value = None if fact.text is None else parse_state(name, fact.text)
     current = _format_state_line(name, state[name])
@@ -103,7 +105,9 @@ def _plan_value(
         try:
             values[name] = None if line is None else encode(value).decode()
         except BadValue as reason:
-            plan.unsupported.append(f"Your value of {name!r} stays here, because a state cannot store it. {reason}")
+            plan.unsupported.append(
+                f"Your value of {name!r} stays in Backscroll, because a state cannot store it. {reason}"
+            )
             return False
     return line is not None
 

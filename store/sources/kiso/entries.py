@@ -80,7 +80,7 @@ class KisoEntryReader:
             yield KisoEntry(self._parse_task(task, position["message_id"]), ended or _is_task_settled(tasks[index:]))
 
     def _parse_goal(self, plan: RowLike, tasks: Sequence[RowLike]) -> NewEntry:
-        """Return the goal of a plan. It is a thought, because the agent shows it to nobody."""
+        """Return the goal of a plan. It is read as thinking, because the agent does not show it."""
         own_tokens = Tokens(
             max(as_count(plan["total_input_tokens"]) - sum(as_count(task["input_tokens"]) for task in tasks), 0),
             max(as_count(plan["total_output_tokens"]) - sum(as_count(task["output_tokens"]) for task in tasks), 0),

@@ -39,7 +39,7 @@ def plan_write_back(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
     if edits.title and "description" in session:
         plan.swap_title("sessions", key, "description", session["description"], edits.title)
     elif edits.title:
-        plan.unsupported.append("This layout of Kiso cannot store a title; yours stays here.")
+        plan.unsupported.append("This layout of Kiso cannot store a title. Your title stays in Backscroll.")
     if edits.summary:
         update = TextUpdate(edits.summary.text, edits.summary_seen)
         if plan.swap_text("sessions", key, "summary", session["summary"], update):
@@ -83,7 +83,7 @@ def _plan_meta_facts(rows: ForeignRows, facts: Iterable[FactUpdate], plan: Write
                 kept_lines.append(line.replace(line.strip(), fact.text))
     for fact in updates.values():
         if fact.text is not None and fact.seen not in texts:
-            plan.unsupported.append(f"Kiso does not have {fact.seen!r} any more; your correction stays here.")
+            plan.unsupported.append(f"Kiso does not have {fact.seen!r} any more. Your correction stays in Backscroll.")
     after = "".join(kept_lines) if value.endswith("\n") else "".join(kept_lines).rstrip("\r\n")
     if after != value:
         plan.changes.append(RowChange("meta", {"key": "facts"}, {"value": value}, {"value": after}))
@@ -91,7 +91,9 @@ def _plan_meta_facts(rows: ForeignRows, facts: Iterable[FactUpdate], plan: Write
 
 def _plan_secrets(rows: ForeignRows, edits: WriteBackEdits, plan: WritePlan) -> None:
     if edits.secrets and not rows.columns("secrets"):
-        plan.unsupported.append("This layout of Kiso cannot store secrets in its database; yours stay here.")
+        plan.unsupported.append(
+            "This layout of Kiso cannot store secrets in its database. Your secrets stay in Backscroll."
+        )
         return
     for secret in edits.secrets:
         key = {"session": edits.native_id, "key": secret.key}
@@ -100,7 +102,7 @@ def _plan_secrets(rows: ForeignRows, edits: WriteBackEdits, plan: WritePlan) -> 
         after = {"value": secret.unseal()}
         if before and secret.seen and before["value"] not in (secret.seen(), after["value"]):
             plan.conflicts.append(
-                f"The secret {secret.key!r} was changed in Kiso since it was read; run `secrets seal`, then set yours."
+                f"The secret {secret.key!r} has changed in Kiso. Run `secrets seal`, then set it again."
             )
         elif before != after:
             plan.changes.append(RowChange("secrets", key, before, after))

@@ -21,7 +21,7 @@ import orjson
 from store.errors import Busy, Unreadable
 from store.model.entry import NewEntry, NewRecord
 from store.model.session import SessionFields
-from store.sources.contract import Batch
+from store.sources.contract import Batch, SourceReader
 from store.sources.kit.problem import Problem
 from store.sources.kit.stamps import QUIET_SECONDS, sidecar_path
 from store.sources.kit.stamps import database_stamp as database_stamp
@@ -40,6 +40,15 @@ STATEMENT_TIMEOUT_SECONDS = 60.0
 MAX_COPY_ATTEMPTS = 3
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1024 * 1024
+
+
+class SqliteReader(SourceReader):
+    """Reads one SQLite file of another program."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._tables = read_tables(connection)
 
 
 # ── snapshots ─────────────────────────────────────────────────────────────────────────────────────

@@ -147,7 +147,7 @@ class WritePlan:
         matches = rows.select("sessions", f'"{column}" = ?', edits.native_id)
         if not matches and not edits.delete:
             self.conflicts.append(
-                f"{label} does not have the session {edits.native_id!r} any more; your edits stay here."
+                f"{label} does not have the session {edits.native_id!r} any more. Your edits stay in Backscroll."
             )
         return matches[0] if matches else None
 
@@ -175,7 +175,7 @@ class WritePlan:
         matches = rows.select(table, "id = ?", number)
         if not matches:
             if fact.text is not None:
-                self.unsupported.append(f"{table} {number} is not there any more; your correction of it stays here.")
+                self.unsupported.append(f"{table} {number} no longer exists. Your correction stays in Backscroll.")
             return
         row = matches[0]
         if text_as_read(row["content"]) not in (fact.seen, fact.text):
@@ -259,5 +259,5 @@ def plan_session_edits(
     for fact in edits.facts:
         plan.swap_fact(rows, fact, fact_columns(fact) if fact_columns else None)
     if edits.secrets:
-        plan.unsupported.append(f"{label} cannot store secrets; they stay here.")
+        plan.unsupported.append(f"{label} cannot store secrets. They stay in Backscroll.")
     return plan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,10 +15,9 @@ from store.sources.contract import (
     ForeignSummary,
     Problem,
     SessionRef,
-    SourceReader,
 )
 from store.sources.kit import sqlite
-from store.sources.kit.sqlite import RowLike
+from store.sources.kit.sqlite import RowLike, SqliteReader
 from store.text.validate import parse
 
 REPLY_NOT_STORED = "(reply not stored)"
@@ -27,13 +25,8 @@ _TURN_COLUMNS = ("session_id", "user_message", "response_json", "model", "create
 _MEMORY_COLUMNS = set("id session_id category content created_at updated_at".split())
 
 
-class PinguReader(SourceReader):
+class PinguReader(SqliteReader):
     """Reads the sessions, turns and memories of a Pingu database."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__()
-        self._connection = connection
-        self._tables = sqlite.read_tables(connection)
 
     def scan(self) -> Iterator[SessionRef]:
         turn_digests: dict[Any, str] = {}

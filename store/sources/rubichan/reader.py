@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -22,10 +21,9 @@ from store.sources.contract import (
     ForeignSummary,
     Problem,
     SessionRef,
-    SourceReader,
 )
 from store.sources.kit import sqlite
-from store.sources.kit.sqlite import RowLike
+from store.sources.kit.sqlite import RowLike, SqliteReader
 from store.text.validate import encode, encode_derived, parse
 
 _MEMORY_COLUMNS = set("id working_dir tag content created_at updated_at".split())
@@ -57,13 +55,8 @@ class MessagesDigest:
         return self._hash.hexdigest()
 
 
-class RubichanReader(SourceReader):
+class RubichanReader(SqliteReader):
     """Reads the sessions, messages, snapshots and memories of a Rubichan database."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__()
-        self._connection = connection
-        self._tables = sqlite.read_tables(connection)
 
     def scan(self) -> Iterator[SessionRef]:
         """Yield the sessions. Messages are hashed in the order of the file, in one pass for all sessions."""

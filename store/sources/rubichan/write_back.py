@@ -24,14 +24,14 @@ def _plan_summary(
     snapshots = rows.select("session_snapshots", "session_id = ?", session["id"])
     if not snapshots:
         plan.unsupported.append(
-            "Rubichan keeps a summary only in a snapshot, and this session has none; yours stays here."
+            "Rubichan keeps a summary only in a snapshot, and this session has none. Your summary stays in Backscroll."
         )
         return
     messages = sorted(rows.select("messages", "session_id = ?", session["id"]), key=lambda row: (row["seq"], row["id"]))
     try:
         snapshot = RubichanSnapshot(snapshots[0]["messages"], messages)
     except BadValue:
-        plan.unsupported.append("Rubichan's snapshot of this session cannot be read; your summary stays here.")
+        plan.unsupported.append("Rubichan's snapshot of this session cannot be read. Your summary stays in Backscroll.")
         return
     if snapshot.summary not in (seen, summary.text):
         plan.conflicts.append("Rubichan has written a newer snapshot since it was read; sync first.")

@@ -16,10 +16,9 @@ from store.sources.contract import (
     Batch,
     Problem,
     SessionRef,
-    SourceReader,
 )
 from store.sources.kit import sqlite
-from store.sources.kit.sqlite import RowLike
+from store.sources.kit.sqlite import RowLike, SqliteReader
 from store.sources.wuhu.chain import WuhuChain
 from store.sources.wuhu.entries import WuhuEntryReader, as_str, decode_payload, is_header
 from store.text.validate import decode, encode, replace_surrogates
@@ -34,13 +33,11 @@ _LINKS_SQL = "select id, parentEntryID from session_entries where sessionID is ?
 _ENTRY_SQL = "select * from session_entries where id = ?"
 
 
-class WuhuReader(SourceReader):
+class WuhuReader(SqliteReader):
     """Reads the sessions of a Wuhu database."""
 
     def __init__(self, connection: sqlite3.Connection, blobs: Path) -> None:
-        super().__init__()
-        self._connection = connection
-        self._tables = sqlite.read_tables(connection)
+        super().__init__(connection)
         self._blobs = blobs
 
     def scan(self) -> Iterator[SessionRef]:

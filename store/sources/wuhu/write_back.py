@@ -23,11 +23,13 @@ def plan_write_back(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
     if edits.title and "customTitle" in session:
         plan.swap_title("sessions", {"id": edits.native_id}, "customTitle", session["customTitle"], edits.title)
     elif edits.title:
-        plan.unsupported.append("This version of Wuhu cannot store a title; yours stays here.")
+        plan.unsupported.append("This version of Wuhu cannot store a title. Your title stays in Backscroll.")
     if edits.summary:
-        plan.unsupported.append("Wuhu keeps summaries inside the chain, which is never rewritten; yours stays here.")
+        plan.unsupported.append(
+            "Wuhu keeps summaries inside the chain, which is never rewritten. Your summary stays in Backscroll."
+        )
     if edits.secrets:
-        plan.unsupported.append("Wuhu cannot store secrets; they stay here.")
+        plan.unsupported.append("Wuhu cannot store secrets. They stay in Backscroll.")
     return plan
 
 

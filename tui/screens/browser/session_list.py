@@ -67,7 +67,7 @@ class SessionList:
 
     @cached_property
     def _typing_executor(self) -> ThreadPoolExecutor:
-        """Return the thread that answers typed queries. It is imported when somebody types for the first time."""
+        """Return the thread that answers typed queries. It is imported at the first query."""
         from concurrent.futures import ThreadPoolExecutor
 
         return ThreadPoolExecutor(thread_name_prefix="typed")
