@@ -34,7 +34,7 @@ class ResumePlan:
     hint: str
     "Says what a person can do instead of the command, or in addition to it."
     program_path: str = ""
-    "Is empty if the program is not installed."
+    "The absolute path of the program. Is empty if the program is not installed."
     install_command: str = ""
     "The command that installs the program."
     is_fork: bool = False
@@ -78,7 +78,8 @@ class ResumePlan:
         try:
             if self.folder:
                 os.chdir(self.folder)
-            os.execvp(self.argv[0], self.argv)  # noqa: S606 an argument list, never a shell
+            # The path was found before the folder changed, so a program of the folder cannot take its place.
+            os.execv(self.program_path, self.argv)  # noqa: S606 an argument list, never a shell
         except OSError as error:
             raise Refused(f"Cannot start {self.argv[0]}: {error.strerror}.") from None
 
@@ -114,7 +115,7 @@ def plan_resume(
         (*argv, *flags),
         run_folder,
         resume.hint,
-        program_path=shutil.which(argv[0]) or "",
+        program_path=_find_program(argv[0]),
         install_command=resume.install_command,
         is_fork=fork,
         skip_permission_flags=resume.skip_permission_flags,
@@ -127,6 +128,16 @@ def _hint_without_command(source: Source, resume: ResumeCommand) -> str:
     if resume.argv is None:
         return resume.hint
     return f"{source.label} cannot fork a session. Run `backscroll fork` to fork it in Backscroll."
+
+
+def _find_program(name: str) -> str:
+    """Return the absolute path of a program, or an empty string.
+
+    Relative elements of PATH, such as `node_modules/.bin`, are ignored, because a repository could contain a program
+    with the agent's name.
+    """
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders))) or ""
 
 
 def _find_refusal(session: Session, program: str, argv: tuple[str, ...] | None, folder: Path | None) -> str:

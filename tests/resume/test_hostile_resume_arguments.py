@@ -204,3 +204,32 @@ def test_the_command_line_does_the_same(tmp_path: Path, agents: Agents) -> None:
         assert (recorded or [])[1:] == ([] if status else ["--resume", session.native_id])
         assert recorded is None or os.path.samefile(recorded[0], session.cwd)
     assert statuses == {0, 1}
+
+
+def add_program(path: Path, says: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\necho {says} > "$RECORD"\n')
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("element", [".", "", "node_modules/.bin"])
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_a_program_of_the_repository_is_never_run(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, element: str, is_installed: bool
+) -> None:
+    repository, record = tmp_path / "repository", tmp_path / "record"
+    add_program(repository / element / "claude", "repository")
+    if is_installed:
+        add_program(tmp_path / "bin" / "claude", "installed")
+    monkeypatch.setenv("RECORD", str(record))
+    monkeypatch.setenv("PATH", os.pathsep.join([element, str(tmp_path / "bin")]))
+    for current in (repository, tmp_path):
+        monkeypatch.chdir(current)
+        prompt = prompt_entry("Go on", time_ago())
+        session = add_session(
+            store, f"s:{current.name}", time_ago(), prompt, source="claude", native_id="1", cwd=str(repository)
+        )
+        plan = plan_resume(session)
+        assert run_in_child(plan.execute) == (0 if is_installed else 1)
+        assert plan.program_path == (str(tmp_path / "bin" / "claude") if is_installed else "")
+        assert (record.read_text() if record.exists() else "none").strip() == ("installed" if is_installed else "none")
