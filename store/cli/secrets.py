@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from store import paths
 from store.cli import json_output, output
 from store.cli.options import cli_context, is_interactive, json_option, read_stdin, session_id_argument, with_store
 from store.cli.output import Span, TerminalText, format_age, format_count
@@ -219,20 +220,35 @@ def verify(store: Store, as_json: bool) -> None:
 @with_unlocked_store
 def passphrase(store: Store) -> None:
     """Protect the secrets with a passphrase, or change it."""
-    store.secrets.use_passphrase(
-        _prompt_hidden("New passphrase", twice=True) if is_interactive() else _read_stdin_line()
-    )
+    new = _prompt_hidden("New passphrase", twice=True) if is_interactive() else _read_stdin_line()
+    _change_protection(store, lambda: store.secrets.use_passphrase(new))
 
 
 @secrets.command("key-file")
 @with_unlocked_store
 def key_file(store: Store) -> None:
     """Protect the secrets with a key file in the config folder."""
-    store.secrets.use_key_file()
+    _change_protection(store, store.secrets.use_key_file)
 
 
 @secrets.command()
 @with_unlocked_store
 def keyring(store: Store) -> None:
     """Protect the secrets with the system's keyring."""
-    store.secrets.use_keyring()
+    _change_protection(store, store.secrets.use_keyring)
+
+
+def _change_protection(store: Store, change: Callable[[], None]) -> None:
+    """Change the protection, and say what still opens older copies of the store."""
+    before = store.secrets.protection
+    change()
+    if before == "file" and store.secrets.protection != "file":
+        output.notify(
+            f"Older copies of the store, such as backups, can still be opened with the key file {paths.key_file()}. "
+            "Delete those copies, or delete the key file if no other store uses it."
+        )
+    elif before in ("passphrase", "keyring"):
+        key = "the old passphrase" if before == "passphrase" else "the key in the keyring"
+        output.notify(
+            f"Older copies of the store, such as backups, can still be opened with {key}. Delete those copies."
+        )

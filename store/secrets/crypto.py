@@ -1,10 +1,9 @@
 """This module seals secret values with AES-256-GCM and a data key that is itself wrapped.
 
 A secret is sealed with a random data key. The data key is wrapped by a key that is never in the database: it comes from
-a key file, a passphrase or the system keyring. So a copied, shared or backed-up database reveals nothing, and a new
-passphrase rewraps one key instead of every value. Each sealed value is bound to its store, session, name and version,
-and cannot be opened in another row. A process of the same user that can read the key can read the secrets; no file
-format prevents that.
+a key file, a passphrase or the system keyring. So a copied, shared or backed-up database reveals nothing. Each sealed
+value is bound to its store, session, name and version, and cannot be opened in another row. A process of the same user
+that can read the key can read the secrets; no file format prevents that.
 
 This module does not use the database. No error message and no repr contains a key or a value.
 """

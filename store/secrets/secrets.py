@@ -15,7 +15,15 @@ from store.errors import BadValue, ChangedMeanwhile, NotFound, SecretDamaged, Se
 from store.model.knowledge import ExposedSecret, SecretInfo
 from store.model.session import Session
 from store.secrets.crypto import DataKey, SealContext, read_key_id
-from store.secrets.vault import VAULT_COLUMNS, Protection, Vault, VaultRow, missing_vault_key
+from store.secrets.vault import (
+    VAULT_COLUMNS,
+    KeyWrapping,
+    Protection,
+    UnwrappedKey,
+    Vault,
+    VaultRow,
+    missing_vault_key,
+)
 from store.text.validate import utc_timestamp, validate_id
 
 if TYPE_CHECKING:
@@ -187,36 +195,52 @@ class Secrets:
         self._vault.unlock(passphrase)
 
     def use_passphrase(self, passphrase: str) -> None:
-        self._vault.use_passphrase(passphrase)
+        self._reseal(KeyWrapping.by_passphrase(passphrase))
 
     def use_key_file(self) -> None:
-        self._vault.use_key_file()
+        self._reseal(KeyWrapping.by_key_file())
 
     def use_keyring(self) -> None:
-        self._vault.use_keyring()
+        self._reseal(KeyWrapping.by_keyring())
 
     # ── rotation and checks ──────────────────────────────────────────────────────────────────────────────────────
 
     def rotate(self) -> int:
         """Seal every version again with a new data key, all or none. Return the number of versions."""
-        with self._store.transaction() as connection:
+        return self._reseal()
+
+    def _reseal(self, wrapping: KeyWrapping | None = None) -> int:
+        """Seal every version with a new data key, which may be wrapped by another key than before.
+
+        A change of the protection needs a new data key, because an older copy of the store contains the old data key
+        with the old protection.
+        """
+        with self._store.transaction():
             old_row = self._vault.read_row()
             if old_row is None:
-                return 0
-            old_key = self._vault.open_data_key(old_row)
-            self._raise_if_damaged(old_row, old_key)
-            new_row, new_key = self._vault.renew_data_key(old_row)
-            versions = self._store.rows(_SELECT_ALL_VERSIONS)
-            for session, key, version, session_id in versions:
-                context = SealContext(old_row.store, session_id, key, version)
-                value = old_key.open(self._read_sealed(session, key, version), context)
-                connection.execute(
-                    "update secrets set sealed = ? where session = ? and key = ? and version = ?",
-                    (new_key.seal(value, context), session, key, version),
-                )
-            self._raise_if_damaged(new_row, new_key)
-            self.scrub()
+                if wrapping is None:
+                    return 0
+                count, unwrapped = 0, self._vault.create(wrapping)
+            else:
+                old_key = self._vault.open_data_key(old_row)
+                self._raise_if_damaged(old_row, old_key)
+                unwrapped = self._vault.renew_data_key(old_row, wrapping)
+                count = self._reseal_versions(old_row, old_key, unwrapped)
+        self._vault.keep(unwrapped)
         self._store.checkpoint()
+        return count
+
+    def _reseal_versions(self, old_row: VaultRow, old_key: DataKey, new: UnwrappedKey) -> int:
+        versions = self._store.rows(_SELECT_ALL_VERSIONS)
+        for session, key, version, session_id in versions:
+            context = SealContext(old_row.store, session_id, key, version)
+            value = old_key.open(self._read_sealed(session, key, version), context)
+            self._store.connection.execute(
+                "update secrets set sealed = ? where session = ? and key = ? and version = ?",
+                (new.data_key.seal(value, context), session, key, version),
+            )
+        self._raise_if_damaged(new.row, new.data_key)
+        self.scrub()
         return len(versions)
 
     def verify(self) -> list[str]:

@@ -65,12 +65,33 @@ class VaultRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _UnwrappedKey:
+class KeyWrapping:
+    """Holds the key that wraps a data key, and the settings that say where it comes from."""
+
+    settings: dict[str, Json]
+    kek: bytes
+    "The key-encryption key: the key that wraps the data key."
+
+    @classmethod
+    def by_passphrase(cls, passphrase: str) -> Self:
+        kdf = make_kdf_params()
+        return cls({"source": "passphrase", **decode(kdf.to_json())}, key_from_passphrase(passphrase, kdf))
+
+    @classmethod
+    def by_key_file(cls) -> Self:
+        return cls({"source": "file"}, key_from_file(key_file(), create=True))
+
+    @classmethod
+    def by_keyring(cls) -> Self:
+        return cls({"source": "keyring"}, key_from_keyring(*_KEYRING_ENTRY, create=True))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class UnwrappedKey:
     """Holds an unwrapped data key, the key that wraps it, and the row of both."""
 
     row: VaultRow
     kek: bytes
-    "The key-encryption key: the key that wraps the data key."
     data_key: DataKey
 
     @classmethod
@@ -89,7 +110,7 @@ class Vault:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._mutex = threading.Lock()
-        self._unwrapped: _UnwrappedKey | None = None
+        self._unwrapped: UnwrappedKey | None = None
         self._is_closed = False
         "Is set by `lock` until `unlock`, for every source of the key."
 
@@ -100,7 +121,7 @@ class Vault:
     def open_data_key(self, row: VaultRow) -> DataKey:
         with self._mutex:
             if self._unwrapped is None or self._unwrapped.row != row:
-                self._unwrapped = _UnwrappedKey.from_row(row, self._load_kek(row))
+                self._unwrapped = UnwrappedKey.from_row(row, self._load_kek(row))
             return self._unwrapped.data_key
 
     def ensure_data_key(self) -> tuple[VaultRow, DataKey]:
@@ -109,57 +130,35 @@ class Vault:
         if row is None:
             if self._store.row("select 1 from secrets"):
                 raise missing_vault_key()
-            created = self._write_row({"source": "file"}, key_from_file(key_file(), create=True), uuid4().bytes)
-            row = created.row
+            row = self.create(KeyWrapping.by_key_file()).row
         return row, self.open_data_key(row)
 
-    def use_passphrase(self, passphrase: str) -> None:
-        kdf = make_kdf_params()
-        self._rewrap({"source": "passphrase", **decode(kdf.to_json())}, key_from_passphrase(passphrase, kdf))
+    def create(self, wrapping: KeyWrapping) -> UnwrappedKey:
+        """Create the first data key within a transaction."""
+        return self._write_row(wrapping, uuid4().bytes)
 
-    def use_key_file(self) -> None:
-        self._rewrap({"source": "file"}, key_from_file(key_file(), create=True))
+    def renew_data_key(self, old: VaultRow, wrapping: KeyWrapping | None = None) -> UnwrappedKey:
+        """Replace the data key by a new one within a transaction. Without a wrapping, the same key wraps it."""
+        if wrapping is None:
+            with self._mutex:
+                wrapping = KeyWrapping(decode(old.kdf), self._load_kek(old))
+        self._store.connection.execute("delete from vault where key_id = ?", (old.key_id,))
+        return self._write_row(wrapping, old.store)
 
-    def use_keyring(self) -> None:
-        self._rewrap({"source": "keyring"}, key_from_keyring(*_KEYRING_ENTRY, create=True))
-
-    def _rewrap(self, settings: dict[str, Json], kek: bytes) -> None:
-        """Wrap the data key with another key, and erase the old wrapped key from the file."""
-        with self._store.transaction():
-            old = self.read_row()
-            if old is None:
-                unwrapped = self._write_row(settings, kek, uuid4().bytes)
-            else:
-                unwrapped = self._write_row(settings, kek, old.store, self.open_data_key(old), instead_of=old)
+    def keep(self, unwrapped: UnwrappedKey) -> None:
+        """Keep a new data key in memory, once it is committed."""
         with self._mutex:
             self._unwrapped, self._is_closed = unwrapped, False
-        self._store.checkpoint()
 
-    def renew_data_key(self, old: VaultRow) -> tuple[VaultRow, DataKey]:
-        """Replace the data key by a new one within a transaction. The same key wraps it."""
-        with self._mutex:
-            kek = self._load_kek(old)
-            unwrapped = self._unwrapped = self._write_row(decode(old.kdf), kek, old.store, instead_of=old)
-        return unwrapped.row, unwrapped.data_key
-
-    def _write_row(
-        self,
-        settings: dict[str, Json],
-        kek: bytes,
-        store: bytes,
-        data_key: DataKey | None = None,
-        *,
-        instead_of: VaultRow | None = None,
-    ) -> _UnwrappedKey:
-        data_key = data_key or generate_data_key()
-        row = VaultRow(data_key.key_id, store, wrap_data_key(data_key, kek, store), encode(settings).decode())
-        if instead_of is not None:
-            self._store.connection.execute("delete from vault where key_id = ?", (instead_of.key_id,))
+    def _write_row(self, wrapping: KeyWrapping, store: bytes) -> UnwrappedKey:
+        data_key = generate_data_key()
+        settings = encode(wrapping.settings).decode()
+        row = VaultRow(data_key.key_id, store, wrap_data_key(data_key, wrapping.kek, store), settings)
         self._store.connection.execute(
             "insert into vault (key_id, store, wrapped, kdf, state, created_at) values (?, ?, ?, ?, 'current', ?)",
             (*row, utc_timestamp()),
         )
-        return _UnwrappedKey(row, kek, data_key)
+        return UnwrappedKey(row, wrapping.kek, data_key)
 
     # ── locking ───────────────────────────────────────────────────────────────────────────────────
 
@@ -184,7 +183,7 @@ class Vault:
         row = self.read_row()
         unwrapped = None
         if row is not None and row.key_source() == "passphrase":
-            unwrapped = _UnwrappedKey.from_row(row, key_from_passphrase(passphrase, row.kdf_params()))
+            unwrapped = UnwrappedKey.from_row(row, key_from_passphrase(passphrase, row.kdf_params()))
         with self._mutex:
             self._unwrapped, self._is_closed = unwrapped, False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from command_line import CommandLine, add_upload_session
 
+from store.paths import key_file
 from store.store import Store
 
 SECRET = {"session", "key", "version", "created_at", "used"}
@@ -89,7 +90,9 @@ def test_rotating_and_verifying(cli: CommandLine, store: Store) -> None:
 
 def test_a_passphrase_protects_and_is_asked_for(cli: CommandLine, store: Store) -> None:
     seal(cli)
-    assert cli("secrets", "passphrase", stdin="correct horse\n").status == 0
+    changed = cli("secrets", "passphrase", stdin="correct horse\n")
+    assert changed.status == 0
+    assert f"can still be opened with the key file {key_file()}. Delete those copies" in changed.err
     assert store.secrets.protection == "passphrase"
     locked = cli("secrets", "get", "telegram", "token", "--reveal")
     assert (locked.status, locked.out) == (1, "")
@@ -110,7 +113,9 @@ def test_the_value_follows_the_passphrase_on_stdin(cli: CommandLine) -> None:
 def test_a_passphrase_is_changed_and_given_up(cli: CommandLine, store: Store) -> None:
     seal(cli)
     cli("secrets", "passphrase", stdin="first\n")
-    assert cli("secrets", "passphrase", "--passphrase-stdin", stdin="first\nsecond\n").status == 0
+    changed = cli("secrets", "passphrase", "--passphrase-stdin", stdin="first\nsecond\n")
+    assert changed.status == 0
+    assert "can still be opened with the old passphrase" in changed.err
     assert cli("secrets", "key-file", "--passphrase-stdin", stdin="first\n").status == 1
     assert cli("secrets", "key-file", "--passphrase-stdin", stdin="second\n").status == 0
     assert store.secrets.protection == "file"

@@ -161,12 +161,35 @@ def test_a_wrong_passphrase_leaves_an_open_vault_open(store: Store, session: Ses
     assert store.secrets.get(session, "token") == "one"
 
 
-def test_a_new_passphrase_rewraps_and_the_old_one_opens_nothing(store: Store, session: Session) -> None:
+@pytest.mark.parametrize("was_passphrase", [False, True])
+def test_the_vault_of_an_older_copy_does_not_open_newer_secrets(
+    store: Store, session: Session, was_passphrase: bool
+) -> None:
+    if was_passphrase:
+        store.secrets.use_passphrase("old")
+    store.secrets.set(session, "token", "one")
+    old_vault = store.row("select key_id, store, wrapped, kdf, state, created_at from vault")
+    store.secrets.use_passphrase(PASSPHRASE)
+    store.secrets.set(session, "token", "two")
+    with Store.open(store.path) as attacked:
+        with attacked.transaction() as connection:
+            connection.execute("delete from vault")
+            connection.execute(
+                "insert into vault (key_id, store, wrapped, kdf, state, created_at) values (?,?,?,?,?,?)", old_vault
+            )
+        if was_passphrase:
+            attacked.secrets.unlock("old")
+        for version in (1, 2):
+            with pytest.raises(SecretDamaged):
+                attacked.secrets.get(session, "token", version)
+
+
+def test_a_new_passphrase_reseals_and_the_old_one_opens_nothing(store: Store, session: Session) -> None:
     store.secrets.use_passphrase(PASSPHRASE)
     store.secrets.set(session, "token", "one")
     sealed_before = sealed(store)
     store.secrets.use_passphrase("another")
-    assert sealed(store) == sealed_before
+    assert sealed(store) != sealed_before
     store.secrets.lock()
     with pytest.raises(WrongPassphrase):
         store.secrets.unlock(PASSPHRASE)
