@@ -19,16 +19,20 @@ EMOJI_STYLE = "\ufe0f"
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 _SURROGATES = r"\ud800-\udfff"
 _HIDDEN = (
-    r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ufff9-\ufffb"
+    r"\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     r"\U000e0000-\U000e007f"
 )
-"""Lists bidi controls, zero-width characters, separators and tags. Joiners and variation selectors are not included,
-because Persian, the scripts of India and emoji need them."""
+"""Lists bidi controls, zero-width characters, fillers, separators and tags. Joiners and variation selectors are not
+included, because Persian, the scripts of India and emoji need them."""
 
 _UNSAFE = re.compile(f"[{_CONTROLS}{_HIDDEN}{_SURROGATES}]+")
 _STRAY_JOINERS = re.compile(rf"(?<![^\s{JOINERS}])[{JOINERS}]+")
 """Matches joiners that have nothing to join. A hidden message can be made of them, and terminals disagree on their
 width."""
+
+_VARIATION_SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_REPEATED_SELECTORS = re.compile(f"(?<=[{_VARIATION_SELECTORS}])[{_VARIATION_SELECTORS}]+")
+"""Matches all but the first of several selectors in a row. A character takes one; the others can hide a message."""
 
 _LINE_BREAKS = re.compile(r"[\n\t][\n\t ]*")
 
@@ -44,7 +48,10 @@ def sanitize(text: str) -> str:
     """Replace every character that a terminal obeys, or that is invisible, by a visible mark."""
     # Nearly all text is clean. The scans run in C, and return the text itself when they find nothing.
     shown = _UNSAFE.sub(_replace_unsafe_run, text.replace("\r\n", "\n"))
-    if shown.isascii() or not any(joiner in shown for joiner in JOINERS):
+    if shown.isascii():
+        return shown
+    shown = _REPEATED_SELECTORS.sub(_replace_unsafe_run, shown)
+    if not any(joiner in shown for joiner in JOINERS):
         return shown
     return _STRAY_JOINERS.sub(_replace_unsafe_run, shown)
 

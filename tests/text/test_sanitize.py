@@ -1,5 +1,6 @@
 """These tests check that `sanitize` replaces what a terminal obeys, and leaves the writing of people unchanged."""
 
+import re
 import unicodedata
 
 import pytest
@@ -12,13 +13,17 @@ ANYTHING = st.text(st.characters())
 """Generates every code point, also surrogates."""
 
 HIDDEN = [
+    0x00AD,
     0x061C,
+    *(0x115F, 0x1160),
+    0x180E,
     0x200B,
     *(0x200E, 0x200F),
     *range(0x2028, 0x202F),
-    0x2060,
-    *range(0x2066, 0x206A),
+    *range(0x2060, 0x2070),
+    0x3164,
     0xFEFF,
+    0xFFA0,
     *(0xFFF9, 0xFFFA, 0xFFFB),
     *range(0xE0000, 0xE0080),
 ]
@@ -50,6 +55,9 @@ PAYLOADS = {
     "overwriting the line": "rm -rf /\rls       \x08\x08",
     "noise": "\x00\x07\x0b\x0c\x0e\x0f\x1a\x7f",
 }
+
+
+SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}")
 
 
 def find_controls(text: str) -> set[str]:
@@ -113,7 +121,10 @@ def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
     assert sanitize(shown) == shown
 
 
-@given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"])))
+PRINTABLE = st.characters(exclude_categories=["C", "Zl", "Zp"], exclude_characters="\u115f\u1160\u3164\uffa0")
+
+
+@given(st.text(PRINTABLE).filter(lambda text: not SELECTORS.search(text)))
 def test_printable_text_is_unchanged(text: str) -> None:
     assert sanitize(text) == text
 
@@ -188,3 +199,9 @@ def test_joiners_that_join_stay(text: str) -> None:
 @pytest.mark.parametrize("text", ["\u200dx", "a \u200cb", "a\u200d\u200d\u200cb", "\n\u200d"])
 def test_joiners_with_nothing_to_join_become_visible(text: str) -> None:
     assert "⟨U+200" in sanitize(text)
+
+
+@pytest.mark.parametrize("selector", ["\ufe00", "\ufe0f", "\U000e0100", "\U000e01ef"])
+def test_a_run_of_variation_selectors_becomes_visible_after_the_first(selector: str) -> None:
+    assert sanitize(f"a{selector}b") == f"a{selector}b"
+    assert sanitize(f"a{selector * 3}b") == f"a{selector}" + f"⟨U+{ord(selector):04X}⟩" * 2 + "b"
