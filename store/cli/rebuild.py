@@ -22,7 +22,9 @@ from store.text.validate import serialize
 @click.option("--turn", type=NON_NEGATIVE_INT, metavar="N", help="Stop after turn N.")
 @click.option("--no-summary", is_flag=True, help="Print all entries instead of a summary of them.")
 @click.option(
-    "--report", type=click.Path(path_type=Path), help="Write what was kept, mapped, dropped and repaired to PATH."
+    "--report",
+    type=click.Path(path_type=Path),
+    help="Write what was kept, mapped, added, dropped and repaired to PATH.",
 )
 @json_option
 @with_store
@@ -37,7 +39,7 @@ def rebuild(
 ) -> None:
     """Print a conversation as the input of a model API.
 
-    What was kept, mapped, dropped and repaired is printed on stderr. A tool call without a result gets one, and a
+    What was kept, mapped, added, dropped and repaired is printed on stderr. A tool call without a result gets one, and a
     result without a call is left out, because APIs reject them.
     """
     result = rebuild_session(store, store.sessions.find(session_id), shape, turn=turn, with_summary=not no_summary)

@@ -1,7 +1,8 @@
 """This package rebuilds a conversation as the input of an LLM's API, so that it can continue there.
 
-Messages that came from the same API are returned exactly as they came, including unknown fields. Others are translated
-by the vendor's rules. Calls and results that do not pair are repaired, and whatever cannot be carried over is listed.
+Messages that came from the same API are returned exactly as they came, including unknown fields, if the API accepts
+them; what an agent left out is added. Others are translated by the vendor's rules. Calls and results that do not pair
+are repaired, and whatever was added or cannot be carried over is listed.
 Everything here is pure, except that `rebuild_session` reads from the store that it is given.
 """
 
@@ -21,6 +22,7 @@ from store.rebuild import anthropic, openai_chat, openai_responses
 from store.rebuild.collector import UnitReader
 from store.rebuild.native import decode_or_none
 from store.rebuild.pairs import find_problems, repair_units
+from store.rebuild.responses_items import complete_units
 from store.rebuild.unit import ApiFormat, CarriedField, RebuildLog, RebuildResult, Unit
 
 __all__ = [
@@ -61,6 +63,8 @@ def rebuild_entries(
     reader = UnitReader(api_format, records, log)
     entry_units = [(entry, reader.read_units(entry)) for entry in entries]
     units = _replace_past_with_summary(entry_units, summary, up_to_turn, log)
+    if api_format == "responses":
+        units = complete_units(units, log)
     if system.strip():
         log.add("system prompt", "kept")
         if units and units[0].role == "system" and units[0].part == Text(system):

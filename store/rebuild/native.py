@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from store.errors import BadValue
-from store.formats.content_blocks import parse_block
+from store.formats.content_blocks import parse_block, parse_item
 from store.model.entry import Json, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from store.rebuild.unit import ApiFormat, NativeRecord, Unit, UnitRole, as_dict, as_str, is_empty
 from store.text.validate import decode
@@ -132,15 +132,21 @@ _ITEM_TYPES = frozenset(
     " file_search_call web_search_call computer_call computer_call_output code_interpreter_call".split()
 )
 _REQUIRED_FIELDS = {"message": "role", "reasoning": "summary"}
+_CODEX_ITEM_TYPES = _ITEM_TYPES | frozenset(
+    "local_shell_call_output tool_search_call tool_search_output image_generation_call compaction additional_tools"
+    " configuration_update".split()
+)
+_CODEX_MARKERS = frozenset(["ghost_snapshot", "compaction_trigger", "context_compaction", "other"])
+"""Items that Codex keeps for itself, or that only its own service can read."""
 
 
 def _read_responses(record: Mapping[str, Json]) -> NativeRecord | None:
     payload, kind = as_dict(record.get("payload")), as_str(record.get("type"))
     if kind == "response_item" and payload:
-        return NativeRecord("responses", [_read_items([payload])])
+        return _read_codex_items([payload])
     if kind == "compacted":
         history = payload.get("replacement_history")
-        return NativeRecord("responses", [_read_items(history)]) if isinstance(history, list) and history else None
+        return _read_codex_items(history) if isinstance(history, list) and history else None
     if isinstance(record.get("response_json"), str) and "user_message" in record:
         return _read_pingu_row(record)
     for name in ("output", "input"):
@@ -150,6 +156,25 @@ def _read_responses(record: Mapping[str, Json]) -> NativeRecord | None:
     if kind in _ITEM_TYPES and _REQUIRED_FIELDS.get(kind, "id" if "id" in record else "call_id") in record:
         return NativeRecord("responses", [_read_items([record])])
     return None
+
+
+def _read_codex_items(items: list[Json]) -> NativeRecord:
+    """Read items of a rollout. Those that the API does not have are read as messages, or left out."""
+    units: list[Unit] = []
+    markers: list[str] = []
+    for item in items:
+        fields, kind = as_dict(item), as_str(as_dict(item).get("type")) or "message"
+        if kind in _CODEX_MARKERS:
+            markers.append(kind)
+        elif kind == "agent_message":
+            units += (Unit("user", part) for part in parse_item({**fields, "type": "message"}))
+        elif kind == "compaction_summary":
+            units.append(_read_item({**fields, "type": "compaction"}))
+        elif kind in _CODEX_ITEM_TYPES or not fields:
+            units.append(_read_item(item))
+        else:
+            units.append(Unit("assistant", Opaque(kind, item)))
+    return NativeRecord("responses", [units], markers)
 
 
 def _read_pingu_row(row: Mapping[str, Json]) -> NativeRecord:
@@ -183,8 +208,9 @@ def _read_item(item: Json) -> Unit:
         return Unit(
             "tool", ToolResult(as_str(fields.get("call_id")) or as_str(fields.get("id")), fields.get("output")), item
         )
+    call_id = as_str(fields.get("call_id")) or (as_str(fields.get("id")) if kind == "local_shell_call" else "")
     # A call that the client answers has a call id; one that the vendor answers has none.
-    if kind.endswith("_call") and (call_id := as_str(fields.get("call_id"))):
+    if kind.endswith("_call") and call_id:
         arguments = fields.get("arguments", fields.get("input", fields.get("action")))
         return Unit("assistant", ToolCall(call_id, as_str(fields.get("name")) or kind, arguments), item)
     return Unit("assistant", Opaque(kind, item), item)

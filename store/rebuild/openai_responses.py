@@ -16,9 +16,8 @@ from store.rebuild.messages import (
     log_native,
 )
 from store.rebuild.pairs import INTERRUPTED
+from store.rebuild.responses_items import API_ROLES
 from store.rebuild.unit import Payload, RebuildLog, Unit, UnitRole, as_dict, as_str, json_text
-
-_ROLES: dict[UnitRole, str] = {"user": "user", "system": "developer", "tool": "user", "assistant": "assistant"}
 
 
 def _file_block(payload: Payload) -> Json:
@@ -46,7 +45,7 @@ def _build_items(role: UnitRole, run: Sequence[Unit], call_types: Mapping[int, s
     if unit.is_native:
         if isinstance(unit.native, Mapping):
             log_native(unit, log)
-            yield _to_input_item(unit)
+            yield unit.native
         else:
             log.add("item", "dropped", "it is not an object")
     elif isinstance(unit.part, ToolCall):
@@ -57,24 +56,13 @@ def _build_items(role: UnitRole, run: Sequence[Unit], call_types: Mapping[int, s
     elif isinstance(unit.part, ToolResult):
         yield _build_output(call_types.get(unit.pair, ""), unit, build_result_content(unit, CONTENT_FORMAT, log))
     elif blocks := [block for unit in run if (block := build_content(unit, CONTENT_FORMAT, log)) is not None]:
-        yield _build_message(_ROLES[role], blocks)
+        yield _build_message(API_ROLES[role], blocks)
 
 
 def _build_message(role: str, blocks: list[Json]) -> Json:
     """Build a message. The assistant's is plain text, because a list would need the id of an item of the vendor."""
     content: Json = "\n\n".join(block["text"] for block in blocks) if role == "assistant" else blocks
     return {"type": "message", "role": role, "content": content}
-
-
-def _to_input_item(unit: Unit) -> Json:
-    """Return a native item as input. Remove nulls that the API returns but refuses, and add a missing role."""
-    item = dict(unit.native)
-    kind = as_str(item.get("type"))
-    if kind == "reasoning":
-        return {name: value for name, value in item.items() if value is not None or name not in ("content", "status")}
-    if kind in ("", "message") and "role" not in item:
-        return {**item, "role": _ROLES[unit.role]}
-    return item
 
 
 # ── call_types, in the format of their calls ─────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from store.model.entry import Json, Part, Thinking, ToolCall, ToolResult
 from store.text.validate import encode_derived
 
 ApiFormat = Literal["responses", "chat", "anthropic"]
-CarriedOutcome = Literal["kept", "mapped", "dropped"]
+CarriedOutcome = Literal["kept", "mapped", "added", "dropped"]
 UnitRole = Literal["user", "assistant", "system", "tool"]
 
 VENDORS: dict[ApiFormat, str] = {
@@ -43,7 +43,7 @@ class RebuildResult:
 
 
 class RebuildLog:
-    """Counts what is kept, mapped and dropped, and lists the repairs."""
+    """Counts what is kept, mapped, added and dropped, and lists the repairs."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, CarriedOutcome, str]] = Counter()
@@ -57,7 +57,7 @@ class RebuildLog:
         return tuple(sorted(fields, key=lambda field: (_ORDER[field.how], field.field, field.why)))
 
 
-_ORDER: dict[CarriedOutcome, int] = {"kept": 0, "mapped": 1, "dropped": 2}
+_ORDER: dict[CarriedOutcome, int] = {"kept": 0, "mapped": 1, "added": 2, "dropped": 3}
 
 
 class Payload(NamedTuple):

@@ -33,17 +33,15 @@ def check_types(shape: ApiFormat, body: Body, *, only_known: bool = False) -> No
     _type_adapter(shape, only_known).validate_python(body["input" if shape == "responses" else "messages"])
 
 
-def fill_codex_defaults(body: Body) -> Body:
-    """Add fields that the API fills in. Codex omits them, but the types require them."""
-    defaults: dict[str, Body] = {"reasoning": {"id": "rs_x"}, "local_shell_call": {"id": "sh_x", "status": "completed"}}
-    items = [defaults.get(item.get("type", ""), {}) | item for item in body["input"]]
-    for index, item in enumerate(items):
-        if item.get("role") == "assistant" and isinstance(item["content"], list):
-            content = [{"annotations": [], **block} for block in item["content"]]
-            items[index] = {"id": "msg_x", "status": "completed", **item, "content": content}
-        elif item.get("type") == "local_shell_call":
-            items[index] = {**item, "action": {"env": {}, **item["action"]}}
-    return {"input": items}
+def accepts_item(item: Json) -> bool:
+    """Return whether the types of the openai package accept an item as it is."""
+    from pydantic import ValidationError
+
+    try:
+        check_types("responses", {"input": [item]})
+    except ValidationError:
+        return False
+    return True
 
 
 @cache

@@ -15,6 +15,7 @@ from vendor_api_rules import (
     PNG_PIXEL,
     RESPONSES_OUTPUT,
     RESPONSES_RESULTS,
+    accepts_item,
     append_records,
     carried_counts,
     check_rules,
@@ -27,7 +28,7 @@ from vendor_api_rules import (
 )
 
 from store.model.entry import Attachment, Json, Text, Thinking, ToolCall, ToolResult
-from store.rebuild import API_FORMATS, ApiFormat, rebuild_entries, rebuild_session
+from store.rebuild import API_FORMATS, ApiFormat, RebuildResult, rebuild_entries, rebuild_session
 from store.store import Store
 
 DATA = Path(__file__).parents[1] / "data"
@@ -175,7 +176,7 @@ def test_reasoning_that_a_program_kept_as_it_came_goes_back(store: Store) -> Non
 # ── sources ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_codex_s_items_are_the_lines_it_wrote(store: Store, tmp_path: Path) -> None:
+def test_codex_s_items_are_the_lines_it_wrote_where_the_api_accepts_them(store: Store, tmp_path: Path) -> None:
     sync_paths(store, Path(shutil.copytree(DATA / "codex", tmp_path / "codex")))
     session = store.sessions.get("codex:0a000000-0000-7000-8000-000000000002")
     path = next((DATA / "codex").rglob("rollout-*-0a000000-0000-7000-8000-000000000002.jsonl"))
@@ -186,7 +187,115 @@ def test_codex_s_items_are_the_lines_it_wrote(store: Store, tmp_path: Path) -> N
         "role": "developer",
         "content": [{"type": "input_text", "text": session.system_prompt}],
     }
-    assert rebuild_session(store, session, "responses").body["input"] == [prompt, *written]
+    first, *items = rebuild_session(store, session, "responses").body["input"]
+    assert first == prompt
+    assert [item["type"] for item in items] == [item["type"] for item in written]
+    for item, recorded in zip(items, written, strict=True):
+        assert (item == recorded) == accepts_item(recorded)
+        assert accepts_item(item)
+
+
+ANSWER = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}
+FULL_ANSWER = ANSWER | {
+    "id": "msg_1",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "Done.", "annotations": []}],
+}
+METADATA = {"internal_chat_message_metadata_passthrough": {"turn_id": "t1"}}
+PICTURE = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG_PIXEL}"}
+SEARCH = {"type": "search", "query": "df"}
+
+
+def rebuild_codex(*items: Json) -> RebuildResult:
+    records: dict[int, Json] = {seq: {"type": "response_item", "payload": item} for seq, item in enumerate(items)}
+    return rebuild_entries("responses", [make_entry(seq, "", (), record=seq) for seq in records], records)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        FULL_ANSWER | {"phase": "final_answer"} | METADATA,
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]} | METADATA,
+        {"type": "message", "role": "user", "content": [PICTURE | {"detail": "high"}]},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": SEARCH},
+        {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "iVBO", "revised_prompt": "x"},
+        {"type": "compaction", "encrypted_content": "gAAA"},
+    ],
+)
+def test_an_item_of_codex_that_the_api_accepts_is_not_changed(item: Json) -> None:
+    assert accepts_item(item)
+    result = rebuild_codex(item)
+    assert result.body["input"] == [item]
+    assert {field.how for field in result.carried} == {"kept"}
+
+
+@pytest.mark.parametrize(
+    ("item", "added"),
+    [
+        (ANSWER, {"message.id": 1, "message.status": 1, "output_text.annotations": 1}),
+        (ANSWER | {"id": None}, {"message.id": 1, "message.status": 1, "output_text.annotations": 1}),
+        ({"type": "web_search_call", "status": "completed", "action": SEARCH}, {"web_search_call.id": 1}),
+        ({"type": "web_search_call", "action": SEARCH}, {"web_search_call.id": 1, "web_search_call.status": 1}),
+        ({"type": "message", "role": "user", "content": [PICTURE]}, {"input_image.detail": 1}),
+        ({"type": "image_generation_call", "status": "completed", "result": "iVBO"}, {"image_generation_call.id": 1}),
+        (
+            {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+            {"reasoning.id": 1},
+        ),
+    ],
+)
+def test_what_codex_left_out_of_an_item_is_added_and_reported(item: dict[str, Json], added: dict[str, int]) -> None:
+    assert not accepts_item(item)
+    result = rebuild_codex(item, FULL_ANSWER)
+    sent, _ = result.body["input"]
+    check_types("responses", result.body)
+    assert carried_counts(result, "added") == added
+    assert {name: sent[name] for name in item if name not in ("id", "content")} == {
+        name: item[name] for name in item if name not in ("id", "content")
+    }
+
+
+def test_a_null_that_the_api_refuses_is_removed_and_reported() -> None:
+    call = {"type": "function_call", "id": None, "call_id": "c1", "name": "shell", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "ok", "id": None}
+    result = rebuild_codex(call, output)
+    assert result.body["input"] == [{name: call[name] for name in call if name != "id"}, output]
+    assert carried_counts(result, "dropped") == {"function_call.id": 1}
+
+
+def test_sealed_reasoning_without_its_id_is_left_out() -> None:
+    """The API opens it only under the id it was made with, so that an id of ours would be refused."""
+    sealed = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "gAAA"}
+    result = rebuild_codex(sealed, FULL_ANSWER, sealed | {"id": "rs_1"}, FULL_ANSWER | {"id": "msg_2"})
+    assert [item.get("id") for item in result.body["input"]] == ["msg_1", "rs_1", "msg_2"]
+    assert carried_counts(result, "dropped") == {"reasoning": 1}
+
+
+def test_a_call_of_codex_s_local_shell_is_complete() -> None:
+    action = {"type": "exec", "command": ["ls"], "env": None, "timeout_ms": 1000}
+    call = {"type": "local_shell_call", "id": "lsh_1", "call_id": None, "status": "completed", "action": action}
+    output = {"type": "function_call_output", "call_id": "lsh_1", "output": {"content": "README", "success": True}}
+    result = rebuild_codex(call, output)
+    sent_call, sent_output = result.body["input"]
+    assert sent_call == call | {"call_id": "lsh_1", "action": action | {"env": {}}}
+    assert (sent_output["call_id"], "README" in sent_output["output"]) == ("lsh_1", True)
+    check_types("responses", result.body)
+
+
+def test_items_that_only_codex_has_become_messages_or_are_left_out() -> None:
+    letter = {"type": "agent_message", "author": "/root", "content": [{"type": "input_text", "text": "Look at it."}]}
+    odd = {"type": "from_the_future", "x": 1}
+    result = rebuild_codex(letter, odd, {"type": "compaction_summary", "encrypted_content": "gAAA"})
+    assert result.body["input"] == [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Look at it."}]},
+        {"type": "message", "role": "assistant", "content": json.dumps(odd, separators=(",", ":"))},
+        {"type": "compaction", "encrypted_content": "gAAA"},
+    ]
+    history = [{"type": "ghost_snapshot", "ghost_commit": {"id": "x"}}, FULL_ANSWER]
+    record = {"type": "compacted", "payload": {"message": "", "replacement_history": history}}
+    result = rebuild_entries("responses", [make_entry(0, "system", (), record=0, kind="compaction")], {0: record})
+    assert result.body["input"] == [FULL_ANSWER]
+    assert carried_counts(result, "dropped") == {"response.ghost_snapshot": 1}
 
 
 def test_what_the_model_read_in_the_user_s_name_stays_in_it(store: Store, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def render_resume_card(card: ResumeCard, width: int) -> Content:
 
 
 def _format_heading(card: ResumeCard) -> str:
-    return f"{'Fork and continue' if card.is_fork else 'Continue'} in {one_line(card.program, 40)}"
+    return f"{'Fork and resume' if card.is_fork else 'Resume'} in {one_line(card.program, 40)}"
 
 
 def _render_text(text: str, width: int, style: str) -> Iterator[Content]:
@@ -107,7 +107,7 @@ def _check_rows(card: ResumeCard) -> Iterator[CheckRow]:
         if name != "branch" or card.folder is not None:
             yield name, found.get(name), ""
     if card.command and card.skip_options:
-        yield "asks", _approval_check(card), ""
+        yield "approval", _approval_check(card), ""
 
 
 def _command_rows(card: ResumeCard) -> Iterator[CheckRow]:
@@ -132,8 +132,8 @@ def _command_rows(card: ResumeCard) -> Iterator[CheckRow]:
 
 def _approval_check(card: ResumeCard) -> ResumeCheck:
     if card.skips_prompts:
-        return ResumeCheck("asks", f"never: {card.skip_options}", "notable")
-    return ResumeCheck("asks", "before it acts", "quiet")
+        return ResumeCheck("approval", f"never asks ({card.skip_options})", "notable")
+    return ResumeCheck("approval", "asks before it acts", "quiet")
 
 
 # ── the conversation as API input ─────────────────────────────────────────────────────────────────
@@ -143,7 +143,7 @@ INPUT_SHAPES = (
     ("chat", "OpenAI Chat", '{"messages": […]}'),
     ("anthropic", "Anthropic Messages", '{"system": …, "messages": […]}'),
 )
-_OUTCOME_LABELS = (("kept", "unchanged"), ("mapped", "converted"), ("dropped", "left out"))
+_OUTCOME_LABELS = (("kept", "unchanged"), ("mapped", "converted"), ("added", "added"), ("dropped", "left out"))
 MAX_NAMED = 4
 WIDE_LABEL_CELLS = 16
 
@@ -152,7 +152,7 @@ class RebuildReport(NamedTuple):
     """Lists what happens to the parts of a conversation when it becomes the input of an API."""
 
     parts: Sequence[tuple[str, str, int, str]]
-    "Each is a part, `kept`, `mapped` or `dropped`, a count and the reason."
+    "Each is a part, `kept`, `mapped`, `added` or `dropped`, a count and the reason."
     repairs: Sequence[str] = ()
 
 
