@@ -23,7 +23,7 @@ from store.conversations.record_blocks import decompress_block
 from store.conversations.tool_calls import FROM_CALLS
 from store.database.backup import list_backups
 from store.database.connection import translate_errors
-from store.errors import StoreError
+from store.errors import Damaged, StoreError
 from store.model.session import Session, entry_id
 from store.search.index import conversation_text
 
@@ -100,6 +100,8 @@ def _run_check(check: Callable[[_CheckScope], Iterable[Finding]], scope: _CheckS
 def _describe_error(error: Exception) -> str:
     if isinstance(error.__cause__, sqlite3.Error):
         return f"SQLite says: {error.__cause__}."
+    if isinstance(error, Damaged):
+        return error.damage
     return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}."
 
 

@@ -51,6 +51,15 @@ class Unreadable(StoreError):
     "The file cannot be opened as a store."
 
 
+class Damaged(Unreadable):
+    "The store is damaged. Run `backscroll doctor`, or restore a backup."
+
+    def __init__(self, damage: str) -> None:
+        super().__init__(f"{damage} Run `backscroll doctor`, or restore a backup.")
+        self.damage = damage
+        "Says what is damaged, without advice."
+
+
 class TooNew(Unreadable):
     "The store was written by a newer version of Backscroll. Update Backscroll."
 

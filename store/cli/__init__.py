@@ -27,15 +27,16 @@ def run(browse: BrowserLauncher | None = None, argv: Sequence[str] | None = None
     """
     configure_output()
     context = CliContext(browse)
+    arguments = sys.argv[1:] if argv is None else list(argv)
     try:
-        return _dispatch(context, sys.argv[1:] if argv is None else list(argv))
+        return _dispatch(context, arguments)
     except KeyboardInterrupt:
         print(file=sys.stderr)  # start a new line after the terminal's "^C"
         return 130
     except Exception as error:
         from store.cli import output
 
-        return output.report_error(error)
+        return output.report_error(error, is_doctor="doctor" in arguments)
     finally:
         context.close()
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from store.errors import Ambiguous, StoreError, Unreadable
+from store.errors import Ambiguous, Damaged, StoreError, Unreadable
 from store.text.json import serialize
 from store.text.sanitize import cell_width, one_line, sanitize
 
@@ -169,9 +169,12 @@ def notify(text: str) -> None:
             print(sanitize(text), file=sys.stderr, flush=True)
 
 
-def report_error(error: BaseException) -> int:
-    """Print an error as one sentence on stderr, and return the exit status."""
+def report_error(error: BaseException, *, is_doctor: bool = False) -> int:
+    """Print an error as one sentence on stderr, and return the exit status. `doctor` does not recommend itself."""
     match error:
+        case Damaged() if is_doctor:
+            notify(f"{error.damage} Restore a backup.")
+            return 3
         case Ambiguous():
             notify(_with_full_stop(str(error)))
             for candidate in error.candidates:
@@ -185,10 +188,10 @@ def report_error(error: BaseException) -> int:
             where = f"{error.filename}: " if error.filename else ""
             notify(_with_full_stop(f"I/O error: {where}{error.strerror or error}"))
             return 1
-    return _report_click_error(error)
+    return _report_click_error(error, is_doctor)
 
 
-def _report_click_error(error: BaseException) -> int:
+def _report_click_error(error: BaseException, is_doctor: bool) -> int:
     import click  # already loaded if it raised the error
 
     match error:
@@ -204,7 +207,8 @@ def _report_click_error(error: BaseException) -> int:
             return 130
     if sys.flags.dev_mode:
         raise error
-    notify(f"Unexpected error ({type(error).__name__}: {error}). Run `backscroll doctor` to check the store.")
+    advice = "" if is_doctor else " Run `backscroll doctor` to check the store."
+    notify(f"Unexpected error ({type(error).__name__}: {error}).{advice}")
     return 1
 
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.errors import NotFound, Unreadable
+from store.errors import Damaged, NotFound
 from store.text.validate import decode, encode
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Records:
         offset, size = decode(column)
         row = self._find(record)
         if row is None:
-            raise Unreadable(f"Record {record} is missing, with the parts of its entries. Run `backscroll doctor`.")
+            raise Damaged(f"Record {record} is missing, with the parts of its entries.")
         start = row.length + offset
         return self._read_with_parts(row)[start : start + size]
 
@@ -206,7 +206,7 @@ class Records:
         if data is None:
             row = self._store.row("select data from blocks where key = ?", key)
             if row is None:
-                raise Unreadable(f"Block {key} of the records is missing. Run `backscroll doctor`.")
+                raise Damaged(f"Block {key} of the records is missing.")
             # Imported here, so that a command that reads no block does not load zstandard.
             from zstandard import ZstdError
 
@@ -215,7 +215,7 @@ class Records:
             try:
                 data = decompress_block(row[0])
             except ZstdError:
-                raise Unreadable(f"Block {key} of the records is damaged. Run `backscroll doctor`.") from None
+                raise Damaged(f"Block {key} of the records is damaged.") from None
             if len(data) > MAX_CACHED_BLOCK_BYTES:
                 return data
             self._block_cache[key] = data

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable, WriteFailed
+from store.errors import BadValue, Busy, Damaged, Refused, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import make_private_folder
 
 SCHEMA_VERSION = 13
@@ -40,6 +40,10 @@ WRITER_CACHE_PRAGMA = "pragma cache_size = -8000"
 """Raises the cache from SQLite's 2 MB: an import fills pages of many trees, and would write most of them repeatedly."""
 
 
+_SCHEMA_DAMAGE = ("no such column", "no such table", "error in tokenizer", "vtable constructor failed")
+"""Begins the errors of statements that work on every store with the right schema."""
+
+
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
     """Translate the errors of SQLite, and of Python's driver for it, into the errors of the store."""
@@ -49,6 +53,8 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise _convert_error(error, path) from error
     except OverflowError:
         raise BadValue("A number is too large for SQLite.") from None
+    except UnicodeDecodeError as error:  # a name in the schema, or the message of an error
+        raise _not_utf8(path) from error
     except UnicodeEncodeError:
         raise BadValue("The text contains half a character (a lone surrogate), which SQLite cannot store.") from None
 
@@ -68,12 +74,20 @@ def _convert_error(error: sqlite3.Error, path: Path) -> StoreError:
     if name.startswith("SQLITE_NOTADB"):
         return Unreadable(f"{path} is not a SQLite database. Choose a Backscroll store.")
     if name.startswith("SQLITE_CORRUPT"):
-        return Unreadable(f"{path} is damaged. Run `backscroll doctor`, or restore a backup.")
+        return Damaged(f"{path} is damaged.")
+    if "Could not decode to UTF-8" in str(error):  # Python's driver raises this error, so it has no name
+        return _not_utf8(path)
+    if name == "SQLITE_ERROR" and str(error).startswith(_SCHEMA_DAMAGE):
+        return Damaged(f"{path} is damaged: {error}.")
     if name.startswith("SQLITE_TOOBIG"):
         return Refused("The value is too large for SQLite.")
     if isinstance(error, sqlite3.IntegrityError):
         return Refused(f"The store refused the change: {error}.")
     return StoreError(f"SQLite failed: {error}.")
+
+
+def _not_utf8(path: Path) -> Damaged:
+    return Damaged(f"{path} is damaged: a text in it is not UTF-8.")
 
 
 def connect(path: Path, *, busy_timeout_ms: int = 5_000) -> sqlite3.Connection:

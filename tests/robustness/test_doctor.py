@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from command_line import CommandLine
 
 from store.doctor import UNPAIRED_ADVICE, Finding, check_store
 from store.model.entry import Attachment, NewEntry, NewRecord, Text, Thinking, Tokens, ToolCall, ToolResult
@@ -97,6 +98,37 @@ def test_a_healthy_store_has_no_findings(healthy: Store) -> None:
 
 def test_an_empty_store_has_no_findings(store: Store) -> None:
     assert check_store(store) == []
+
+
+COMMANDS = (("list",), ("show", "two"), ("search", "disk"), ("log",), ("tools",), ("doctor",), ("doctor", "--reindex"))
+
+
+@pytest.mark.parametrize(
+    "damaging",
+    [
+        "update sessions set first_prompt = cast(x'ff41' as text)",
+        "update entries set text = cast(x'ff41' as text)",
+        "update tool_calls set name = cast(x'ff41' as text)",
+        "update edits set after = cast(x'ff41' as text)",
+        "update sqlite_master set sql = replace(sql, 'provider', cast(x'ff76' as text)) where name = 'sessions'",
+        "update sqlite_master set sql = replace(sql, 'provider', 'provided') where name = 'sessions'",
+        "update blocks set data = x'00'",
+    ],
+)
+def test_damage_is_named_in_one_sentence_and_doctor_does_not_recommend_itself(healthy: Store, damaging: str) -> None:
+    healthy.checkpoint()
+    with damage(healthy) as connection:
+        connection.execute("pragma writable_schema = on")
+        connection.execute(damaging)
+    healthy.close()
+    cli = CommandLine(healthy.path)
+    results = {arguments: cli(*arguments) for arguments in COMMANDS}
+    assert 3 in {result.status for result in results.values()}
+    for arguments, result in results.items():
+        assert "SQLite failed" not in result.err
+        assert result.status in ((0, 1, 3) if arguments[0] == "doctor" else (0, 3)), (arguments, result.err)
+        if arguments[0] == "doctor":
+            assert "Run `backscroll doctor`" not in result.out + result.err
 
 
 # ── the file ──────────────────────────────────────────────────────────────────────────────────────
