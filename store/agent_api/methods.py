@@ -6,7 +6,7 @@ The collections of the store do the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, Unpack, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Unpack, cast
 
 from store.model.session import GLOBAL_SCOPE, Session, SessionFields, entry_id
 
@@ -178,3 +178,7 @@ class AgentMethods:
     def resolve(self: AgentApiStore, public_id: str) -> Path:
         """Return the path of a published file."""
         return self.published.resolve(public_id)
+
+    def open_published(self: AgentApiStore, public_id: str) -> BinaryIO:
+        """Open a published file for reading, so that it cannot be replaced before it is read."""
+        return self.published.open_file(public_id)

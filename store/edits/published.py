@@ -1,7 +1,8 @@
 """This module publishes files of sessions under random ids that reveal neither the file nor the session.
 
 A published file must be inside the session's folder. This is checked when it is published and each time it is
-requested, because an agent that can write to the folder could replace the file by a link to another file.
+requested, because an agent that can write to the folder could replace the file by a link to another file. The file is
+checked after it was opened, so that nothing can be replaced between the check and the reading.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import secrets
 import shutil
 import stat
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from store.errors import BadValue, NotFound, Refused, WriteFailed
 from store.model.knowledge import PublishedFile
@@ -27,6 +30,11 @@ _SELECT_PUBLISHED = """
     select published.id, sessions.id, published.filename, published.path, published.created_at
     from published join sessions on sessions.key = published.session
 """
+
+# O_PATH passes through folders that may be entered but not listed. macOS does not have it.
+_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+_FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+"""Refuses a link, and does not wait for the other end of a pipe that has replaced the file."""
 
 
 class PublishedFiles:
@@ -59,7 +67,8 @@ class PublishedFiles:
         """Publish a file. A relative path starts at the session's folder. The same file always gets the same id."""
         file = _validate_path(path)
         session = self._store.sessions.by_key(session.key)
-        real_path = validate_text(str(self._resolve_confined(session, self.folder(session) / file)), "path")
+        with self._open_confined(session, self.folder(session) / file) as opened:
+            real_path = validate_text(opened.name, "path")
         with self._store.journal.edit("publish", session.key) as edit:
             row = self._store.row(f"{_SELECT_PUBLISHED} where sessions.key = ? and path = ?", session.key, real_path)
             if row is not None:
@@ -75,14 +84,28 @@ class PublishedFiles:
             )
         return published
 
+    def get(self, public_id: str) -> PublishedFile:
+        row = self._store.row(f"{_SELECT_PUBLISHED} where published.id = ?", validate_text(public_id, "public id"))
+        if row is None:
+            raise NotFound(f"No such published file: {public_id!r}.")
+        return PublishedFile(*row)
+
     def resolve(self, public_id: str) -> Path:
-        """Return the path of a published file. Raise Refused if it is no longer a file in the session's folder."""
-        published = self._get(public_id)
-        path = Path(published.path)
-        real_path = self._resolve_confined(self._store.sessions.get(published.session_id), path)
-        if real_path != path:
+        """Return the path of a published file. Raise Refused if it is no longer a file in the session's folder.
+
+        Whoever opens the path later may find another file there. `open_file` has no such gap.
+        """
+        with self.open_file(public_id) as file:
+            return Path(file.name)
+
+    def open_file(self, public_id: str) -> BinaryIO:
+        """Open a published file for reading; its `name` is its path. Raise the same errors as `resolve`."""
+        published = self.get(public_id)
+        file = self._open_confined(self._store.sessions.get(published.session_id), Path(published.path))
+        if file.name != published.path:
+            file.close()
             raise Refused(f"{published.filename!r} is not the published file: it was replaced by a link.")
-        return real_path
+        return file
 
     def list_published(self, session: Session | None = None) -> list[PublishedFile]:
         where, values = ("where sessions.key = ?", (session.key,)) if session else ("", ())
@@ -93,7 +116,7 @@ class PublishedFiles:
 
     def unpublish(self, public_id: str) -> None:
         """Stop publishing a file. The file itself stays, and an undo restores the same id."""
-        session = self._store.sessions.get(self._get(public_id).session_id)
+        session = self._store.sessions.get(self.get(public_id).session_id)
         with self._store.journal.edit("unpublish", session.key) as edit:
             edit.delete("published", public_id)
 
@@ -107,30 +130,62 @@ class PublishedFiles:
         except OSError as error:
             raise WriteFailed(f"Cannot remove the folder {folder}: {error.strerror}.") from None
 
-    def _get(self, public_id: str) -> PublishedFile:
-        row = self._store.row(f"{_SELECT_PUBLISHED} where published.id = ?", validate_text(public_id, "public id"))
-        if row is None:
-            raise NotFound(f"No such published file: {public_id!r}.")
-        return PublishedFile(*row)
-
-    def _resolve_confined(self, session: Session, path: Path) -> Path:
-        """Resolve all links of a path. Raise an error unless it is a regular file inside the session's folder."""
+    def _open_confined(self, session: Session, path: Path) -> BinaryIO:
+        """Resolve all links of a path and open it. Raise an error unless it is a regular file in the session's folder."""
         folder = self.folder(session)
-        try:
+        with _translate_errors(folder, path):
             real_path, real_folder = path.resolve(strict=True), folder.resolve(strict=True)
-            mode = real_path.stat().st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            raise NotFound(f"No such file in {folder}: {path.name!r}.") from None
-        except (OSError, RuntimeError) as error:  # a loop of links raises one or the other, depending on the Python
-            reason = getattr(error, "strerror", None) or "its links form a loop"
-            raise Refused(f"Cannot open the file {path.name!r}: {reason}.") from None
-        if not real_path.is_relative_to(real_folder):
-            raise Refused(f"The file {path.name!r} is outside the session's folder, {folder}.")
-        if stat.S_ISDIR(mode):
-            raise Refused(f"{path.name or str(path)!r} is a folder. Publish a file in it.")
-        if not stat.S_ISREG(mode):
-            raise Refused(f"{path.name!r} is not a regular file.")
-        return real_path
+            if not real_path.is_relative_to(real_folder):
+                raise Refused(f"The file {path.name!r} is outside the session's folder, {folder}.")
+            return _open_without_links(real_path)
+
+
+def _open_without_links(path: Path) -> BinaryIO:
+    """Open a regular file, and follow no link, not even one that was put into the path a moment ago.
+
+    Each folder is opened relative to the one before it, from the root on.
+    """
+    folder = os.open(path.anchor, _FOLDER_FLAGS)
+    try:
+        for name in path.parts[1:-1]:
+            outer, folder = folder, os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+            os.close(outer)
+        # This is checked before, because opening a device can have an effect, and again on what was opened.
+        status = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
+        _check_regular(path, status)
+        file = open(path, "rb", opener=lambda _, flags: os.open(path.name, flags | _FILE_FLAGS, dir_fd=folder))
+    finally:
+        os.close(folder)
+    try:
+        opened_status = os.fstat(file.fileno())
+        _check_regular(path, opened_status)
+        # A hard link that was there only for a moment shows no second name any more.
+        if not os.path.samestat(status, opened_status):
+            raise Refused(f"{path.name!r} was replaced while it was opened. Try again.")
+    except Refused:
+        file.close()
+        raise
+    return file
+
+
+def _check_regular(path: Path, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise Refused(f"{path.name or str(path)!r} is a folder. Publish a file in it.")
+    if not stat.S_ISREG(status.st_mode):
+        raise Refused(f"{path.name!r} is not a regular file.")
+    if status.st_nlink > 1:
+        raise Refused(f"{path.name!r} is a hard link: the same file has another name elsewhere. Publish a copy of it.")
+
+
+@contextmanager
+def _translate_errors(folder: Path, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"No such file in {folder}: {path.name!r}.") from None
+    except (OSError, RuntimeError) as error:  # a loop of links raises one or the other, depending on the Python
+        reason = getattr(error, "strerror", None) or "its links form a loop"
+        raise Refused(f"Cannot open the file {path.name!r}: {reason}.") from None
 
 
 def _validate_path(path: str | os.PathLike[str]) -> Path:

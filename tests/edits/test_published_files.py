@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -212,12 +215,116 @@ def test_a_path_that_was_changed_in_the_database_is_still_checked(store: Store, 
         store.resolve(published.id)
 
 
+def test_a_hard_link_to_a_file_outside_is_refused(store: Store, session: Session, folder: Path) -> None:
+    published = store.published.publish(session, "report.txt")
+    (folder / "report.txt").unlink()
+    (folder / "report.txt").hardlink_to(folder.parent / "outside.txt")
+    for call in (store.resolve, store.open_published):
+        with pytest.raises(Refused, match=r"is a hard link.* Publish a copy of it\.$"):
+            call(published.id)
+    (folder / "linked.txt").hardlink_to(folder.parent / "outside.txt")
+    with pytest.raises(Refused, match="is a hard link"):
+        store.published.publish(session, "linked.txt")
+
+
 @pytest.mark.parametrize("public_id", ["", "nothing", "' or 1 = 1 --", "../../etc/passwd", "nul\0"])
 def test_an_unknown_id_finds_nothing(store: Store, session: Session, public_id: str) -> None:
     store.published.publish(session, "report.txt")
-    for call in (store.published.resolve, store.published.unpublish):
+    for call in (store.published.resolve, store.published.open_file, store.published.unpublish):
         with pytest.raises(NotFound, match="No such published file"):
             call(public_id)
+
+
+# ── opened files ──────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def repeat_in_thread(action: Callable[[], object]) -> Iterator[None]:
+    """Repeat an action in another thread until the `with` block ends."""
+    stopped = threading.Event()
+
+    def repeat() -> None:
+        while not stopped.is_set():
+            action()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def count_reads(store: Store, public_id: str, attempts: int) -> dict[str, int]:
+    """Open a published file again and again, and count the contents that were read."""
+    contents: dict[str, int] = {}
+    for _ in range(attempts):
+        with suppress(NotFound, Refused), store.open_published(public_id) as file:
+            content = file.read().decode()
+            contents[content] = contents.get(content, 0) + 1
+    return contents
+
+
+def test_an_opened_file_stays_the_file_that_was_checked(store: Store, session: Session, folder: Path) -> None:
+    published = store.published.publish(session, "report.txt")
+    with store.open_published(published.id) as file:
+        (folder / "report.txt").unlink()
+        (folder / "report.txt").symlink_to("../outside.txt")
+        assert (file.name, file.read()) == (str(folder / "report.txt"), b"in the folder")
+    assert file.closed
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_a_link_swapped_in_while_a_file_is_opened_is_never_read(
+    store: Store, session: Session, folder: Path, link: Callable[[Path, Path], None]
+) -> None:
+    published = store.published.publish(session, "report.txt")
+
+    def swap() -> None:
+        link(folder / "link", folder.parent / "outside.txt")
+        (folder / "link").rename(folder / "report.txt")
+        (folder / "new").write_text("in the folder")
+        (folder / "new").rename(folder / "report.txt")
+
+    with repeat_in_thread(swap):
+        contents = count_reads(store, published.id, 1_500)
+    assert contents.keys() == {"in the folder"}
+
+
+def test_a_folder_swapped_for_a_link_while_a_file_is_opened_is_never_followed(
+    store: Store, session: Session, folder: Path
+) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "outside.txt").write_text("in the folder")
+    published = store.published.publish(session, "sub/outside.txt")
+    (folder / "link").symlink_to(folder.parent)
+
+    def swap() -> None:
+        for old, new in (("sub", "real"), ("link", "sub"), ("sub", "link"), ("real", "sub")):
+            (folder / old).rename(folder / new)
+
+    with repeat_in_thread(swap):
+        contents = count_reads(store, published.id, 1_500)
+    assert contents.keys() == {"in the folder"}
+
+
+def test_a_pipe_swapped_in_does_not_block(store: Store, session: Session, folder: Path) -> None:
+    published = store.published.publish(session, "report.txt")
+    (folder / "report.txt").unlink()
+    os.mkfifo(folder / "report.txt")
+    with pytest.raises(Refused, match="not a regular file"):
+        store.open_published(published.id)
+
+
+@pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="only Linux passes through folders that cannot be listed")
+def test_a_folder_above_need_not_be_readable(store: Store, session: Session, folder: Path) -> None:
+    published = store.published.publish(session, "report.txt")
+    folder.parent.chmod(0o300)
+    try:
+        assert count_reads(store, published.id, 1) == {"in the folder": 1}
+    finally:
+        folder.parent.chmod(0o700)
 
 
 # ── undo ──────────────────────────────────────────────────────────────────────────────────────────
