@@ -80,6 +80,7 @@ class WriteBack:
         edits = self._collect_edits(session, facts_only)
         with _backend_for(locator).open_rows(locator) as rows:
             plan = _require_writable(source).plan_write_back(rows, edits)
+            plan.normalize_changes(rows)
         return WriteBackPreview(session, source.name, locator, edits, plan, facts_only)
 
     def preview_facts(self, fact: Fact) -> WriteBackPreview:

@@ -10,15 +10,16 @@ import sqlite3
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from store.database.backup import copy_database, delete_backups
-from store.errors import Busy, ChangedMeanwhile, WriteFailed
+from store.errors import BadValue, Busy, ChangedMeanwhile, WriteFailed
 from store.sources.kit import sqlite
-from store.sources.kit.write_plan import CascadeRule, RowChange
+from store.sources.kit.write_plan import CascadeRule, RowChange, SecretText
 from store.text.validate import utc_timestamp
 from store.write_back.processes import find_processes_using
 
@@ -29,6 +30,14 @@ MAX_TRANSACTION_SECONDS = 3.0
 MAX_EXCLUSIVE_SECONDS = 120.0
 
 _SELECT_TABLES = "select name from sqlite_master where type = 'table'"
+
+_AFFINITIES = (
+    ("integer", ("INT",)),
+    ("text", ("CHAR", "CLOB", "TEXT")),
+    ("blob", ("BLOB",)),
+    ("real", ("REAL", "FLOA", "DOUB")),
+)
+"""Lists the affinities of SQLite and the words in a declared type that stand for them. The first match decides."""
 
 
 class WriteBackend(Protocol):
@@ -100,6 +109,10 @@ class DatabaseRows(ABC):
         """Return the change with its values as the database will return them."""
         return change
 
+    def is_stored_as(self, table: str, name: str, stored: Any, value: Any) -> bool:
+        """Return whether a column that was given this value has the stored one."""
+        return bool(stored == value)
+
     def _where_sql(self, key: Mapping[str, Any]) -> str:
         return " and ".join(self._equality_sql(name, value) for name, value in key.items())
 
@@ -148,6 +161,45 @@ class SqliteRows(DatabaseRows):
             return ""  # a table without rowids is always in the order of its key
         return "order by rowid desc"
 
+    def normalize_change(self, change: RowChange) -> RowChange:
+        """Return the change with its new values as the columns will store them.
+
+        A value keeps the storage class of the one it replaces if it can, and a column with an affinity converts it: the
+        text "12" becomes a number in an INTEGER column. The journal needs what is stored, else an undo finds a change.
+        """
+        if change.after is None:
+            return change
+        before = change.before or {}
+        after = {name: _keep_storage_class(before.get(name), value) for name, value in change.after.items()}
+        return replace(change, after=self._convert_values(change.table, after))
+
+    def is_stored_as(self, table: str, name: str, stored: Any, value: Any) -> bool:
+        """Compare with the converted value as well, because version 0.1.0 journaled values before their conversion."""
+        return _is_same(stored, value) or _is_same(stored, self._convert_values(table, {name: value})[name])
+
+    def _convert_values(self, table: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values as the columns store them. SQLite itself converts them, in a table with these columns."""
+        affinities = self._affinities(table)
+        with closing(sqlite3.connect(":memory:")) as connection:
+            rows = SqliteRows(connection)
+            columns = ", ".join(f"{quote_name(name)} {affinities.get(name, 'blob')}" for name in values)
+            rows._execute(f"create table converted ({columns})", ())
+            rows.write(RowChange("converted", {}, None, values))
+            (stored,) = rows._select_rows("converted", "true", ())
+        for name, value in values.items():
+            if isinstance(value, SecretText) and not _is_same(value, stored[name]):
+                raise BadValue(f"The column {name} of {table} would not store this secret as text. Change the secret.")
+        return {name: value if _is_same(value, stored[name]) else stored[name] for name, value in values.items()}
+
+    def _affinities(self, table: str) -> dict[str, str]:
+        """Return the affinity of each column."""
+        definitions = self._execute(
+            "select sql from sqlite_master where type = 'table' and lower(name) = lower(?)", (table,)
+        )
+        is_strict = any("strict" in (sql or "").rpartition(")")[2].lower() for (sql,) in definitions)
+        columns = self._execute(f"pragma table_info({quote_name(table)})", ())
+        return {name: _find_affinity(declared, is_strict) for _, name, declared, *_ in columns}
+
     def _find_cascading(self, table: str) -> list[CascadeRule]:
         rules = []
         for (other,) in self._execute(_SELECT_TABLES, ()):
@@ -163,6 +215,31 @@ class SqliteRows(DatabaseRows):
 
 def quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _find_affinity(declared_type: str, is_strict: bool) -> str:
+    """Return the affinity of a column by the rules of SQLite. Only in a strict table, ANY means that none applies."""
+    declared = declared_type.upper()
+    if not declared or (is_strict and declared == "ANY"):
+        return "blob"
+    return next((name for name, words in _AFFINITIES if any(word in declared for word in words)), "numeric")
+
+
+def _keep_storage_class(before: Any, value: Any) -> Any:
+    """Return a new text as the kind of value that it replaces, if that kind can represent it exactly."""
+    if type(value) is str and isinstance(before, int | float):
+        with suppress(ValueError, OverflowError):
+            number = type(before)(value)
+            if str(number) == value and -(2**63) <= number < 2**63:
+                return number
+    if type(value) is str and isinstance(before, bytes):
+        return value.encode("utf-8", "surrogateescape")
+    return value
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Return whether two values are equal and have the same storage class: 3 and 3.0 are equal, but stored apart."""
+    return value == other and (type(value) is type(other) or (isinstance(value, str) and isinstance(other, str)))
 
 
 def _encode_parameter(value: Any) -> Any:
@@ -223,7 +300,9 @@ def verify_unchanged(rows: DatabaseRows, change: RowChange, locator: str) -> Non
     """Raise ChangedMeanwhile if the row is not what the change expects."""
     found = rows.find(change.table, change.key)
     same = len(found) == (change.before is not None) and all(
-        row.get(name) == value for row in found for name, value in (change.before or {}).items()
+        name in row and rows.is_stored_as(change.table, name, row[name], value)
+        for row in found
+        for name, value in (change.before or {}).items()
     )
     if change.after is None:
         # A cascade would delete newer rows that depend on this one, and an undo would not restore them.

@@ -14,6 +14,9 @@ from store.sources.contract import ForeignSummary
 from store.sources.kit import sqlite
 from store.text.validate import serialize
 
+SYNC_FIRST = "Sync, then write back again."
+"""Ends a conflict: the agent has changed what an edit would replace."""
+
 MASK = "••••"
 
 
@@ -141,6 +144,11 @@ class WritePlan:
     "Maps places of facts to the texts that a reader will find, where they differ from what the person wrote."
     _deleted: set[tuple[Any, ...]] = field(default_factory=set, repr=False)
 
+    def normalize_changes(self, rows: ForeignRows) -> None:
+        """Give the changes the values that the database will return afterwards, and drop those that change nothing."""
+        changes = [rows.normalize_change(change) for change in self.changes]
+        self.changes = [change for change in changes if change.before != change.after]
+
     def find_session(
         self, rows: ForeignRows, label: str, column: str, edits: WriteBackEdits
     ) -> Mapping[str, Any] | None:
@@ -160,7 +168,7 @@ class WritePlan:
         The current value is compared with the text that a reader returned for it.
         """
         if text_as_read(current) not in (update.seen, update.new):
-            self.conflicts.append(f"The {column} of {table} was changed there since it was read; sync first.")
+            self.conflicts.append(f"The {column} of {table} was changed in the agent's store. {SYNC_FIRST}")
             return False
         if text_as_read(current) != update.new:
             self.changes.append(RowChange(table, key, {column: current}, {column: update.new}))
@@ -179,7 +187,7 @@ class WritePlan:
             return
         row = matches[0]
         if text_as_read(row["content"]) not in (fact.seen, fact.text):
-            self.conflicts.append(f"{table} {number} was changed there since it was read; sync first.")
+            self.conflicts.append(f"{table} {number} was changed in the agent's store. {SYNC_FIRST}")
         elif fact.text is None:
             self.delete_rows(rows, table, "id = ?", number)
         else:

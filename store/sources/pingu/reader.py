@@ -92,8 +92,8 @@ def _build_header_batch(row: RowLike, turn_ids: list[int]) -> Batch:
 def count_covered_turns(up_to: object, turn_ids: list[int]) -> int | None:
     """Return how many turns of the session a summary covers. Pingu stores the row id of the last of them."""
     try:
-        last_id = int(sqlite.as_text(up_to))
-    except ValueError:
+        last_id = int(up_to if isinstance(up_to, float) else sqlite.as_text(up_to))
+    except (ValueError, OverflowError):
         return None
     return sum(turn_id <= last_id for turn_id in turn_ids)
 
