@@ -44,6 +44,9 @@ FILTER_CHOICES = {"is": STATES, "has": HAS_VALUES, "role": ROLES}
 MAX_TERMS = 32
 """Limits the words and filters of a query, so that a pasted page of text does not become a huge search."""
 
+MAX_QUERY_CHARS = 4_000
+"""Limits the query. Only a text that was pasted by mistake is longer, and parsing a megabyte takes seconds."""
+
 MAX_PATTERN_CHARS = 200
 """Limits the characters of a word that are highlighted: compiling a pattern from a pasted page takes seconds."""
 
@@ -114,7 +117,12 @@ class Query(NamedTuple):
     @classmethod
     def parse(cls, text: str, *, is_typing: bool = False) -> Query:
         """Parse a query. While a person is typing, the last word counts as a prefix."""
-        query = _QueryParser().parse(_CONTROL_CHARACTER.sub(" ", replace_surrogates(text)))
+        cut = text[:MAX_QUERY_CHARS]
+        query = _QueryParser().parse(_CONTROL_CHARACTER.sub(" ", replace_surrogates(cut)))
+        if cut != text:
+            return query._replace(
+                warnings=query.warnings or (f"Only the first {MAX_QUERY_CHARS:,} characters are used.",)
+            )
         return query._with_last_word_as_prefix() if is_typing and text[-1:].isalnum() else query
 
     def _with_last_word_as_prefix(self) -> Query:

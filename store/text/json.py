@@ -66,6 +66,8 @@ def is_too_deep(data: bytes, outer_levels: int = 0) -> bool:
     for _ in range(levels):
         if not brackets:
             break
+        if brackets.find(b"]") > levels:  # only opening brackets come before it
+            return True
         brackets = brackets.replace(b"[]", b"")
     return bool(brackets)
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content, Span
 
+from tui.render.time_limit import run_with_time_limit
 from tui.render.viewport import to_display_text
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer  # type: ignore[import-untyped]
 
-MAX_HIGHLIGHTED_CHARACTERS = 20_000
+MAX_HIGHLIGHTED_CHARACTERS = 64_000
 """Limits the code to highlight. Longer code is shown in one colour."""
 
 MAX_LINE_CHARACTERS = 2_000
@@ -48,17 +49,19 @@ def highlight_code(code: str, language: str) -> list[Content]:
     lexer = _find_lexer(language.lower()) if language else None
     if lexer is None or len(code) > MAX_HIGHLIGHTED_CHARACTERS or max(map(len, lines)) > MAX_LINE_CHARACTERS:
         return [Content(line) for line in lines]
-    return Content(code, spans=_highlight_spans(lexer, code)).split("\n", allow_blank=True)
+    spans: list[Span] = []
+    run_with_time_limit(lambda: _add_spans(spans, lexer, code), lambda: None)
+    return Content(code, spans=spans).split("\n", allow_blank=True)
 
 
-def _highlight_spans(lexer: Lexer, code: str) -> list[Span]:
-    spans, position = [], 0
+def _add_spans(spans: list[Span], lexer: Lexer, code: str) -> None:
+    """Add the styles token by token. If the time runs out, the beginning of the code is highlighted."""
+    position = 0
     for kind, text in lexer.get_tokens(code):
         end = min(position + len(text), len(code))
         if end > position and (style := _token_style(kind)):
             spans.append(Span(position, end, style))
         position = end
-    return spans
 
 
 @cache

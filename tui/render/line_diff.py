@@ -29,7 +29,8 @@ class DiffLine(NamedTuple):
 MAX_LINES = 2_000
 MAX_LINE_CHARACTERS = 2_000
 MAX_COMPARED_LINES = 2_000
-"""Limits the comparison, because its time grows with the square of the length. Longer texts are shown old, then new."""
+MAX_COMPARED_CHARACTERS = 64_000
+"""Limit the comparison, because its time grows with the square of the length. Longer texts are shown old, then new."""
 
 CONTEXT_LINES = 3
 
@@ -122,13 +123,14 @@ def _replacement_lines(path: str, pairs: Iterable[tuple[str, str]]) -> Iterator[
 
 
 def _diff_lines(old: list[str], new: list[str]) -> Iterator[DiffLine]:
-    if len(old) + len(new) > MAX_COMPARED_LINES:
+    if len(old) + len(new) > MAX_COMPARED_LINES or sum(map(len, old)) + sum(map(len, new)) > MAX_COMPARED_CHARACTERS:
         yield from _with_sign("-", old)
         yield from _with_sign("+", new)
         return
     from difflib import SequenceMatcher  # imported late: only diffs need it
 
-    groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT_LINES)
+    # In long texts, `autojunk` skips lines that occur often. Without it, the same line a thousand times takes seconds.
+    groups = SequenceMatcher(None, old, new, autojunk=True).get_grouped_opcodes(CONTEXT_LINES)
     for number, group in enumerate(groups):
         if number:
             yield DiffLine("@", "⋯")

@@ -16,6 +16,7 @@ from store.text.sanitize import cell_width, sanitize
 from tui.render.code import highlight_code
 from tui.render.markdown_table import TableCell, render_table
 from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content
+from tui.render.time_limit import run_with_time_limit
 from tui.render.viewport import Viewport, render_plain_text, to_display_text
 
 if TYPE_CHECKING:
@@ -39,13 +40,16 @@ def render_markdown(text: str, viewport: Viewport) -> Iterator[Content]:
     if len(text) > MAX_MARKDOWN_CHARACTERS:
         yield from render_plain_text(text, viewport)
     else:
-        yield from _MarkdownRenderer(viewport).render(_markdown_parser().parse(to_display_text(text)))
-    yield from viewport.render_more(left, "characters")
+        yield from run_with_time_limit(
+            lambda: _MarkdownRenderer(viewport).render(_markdown_parser().parse(to_display_text(text))),
+            lambda: list(render_plain_text(text, viewport)),
+        )
+    yield from viewport.render_more(left, "character")
 
 
 def find_fenced_code(text: str) -> list[str]:
     """Return the code blocks of a message, unchanged."""
-    return [token.content for token in _markdown_parser().parse(text) if token.type in ("fence", "code_block")]
+    return [token.content for token in _block_parser().parse(text) if token.type in ("fence", "code_block")]
 
 
 def preload_parsers() -> None:
@@ -59,6 +63,14 @@ def _markdown_parser() -> MarkdownIt:
 
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     return parser.disable(["html_block", "html_inline", "entity"])
+
+
+@cache
+def _block_parser() -> MarkdownIt:
+    """Return a parser that ignores the elements within a paragraph, which can take very long."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").disable(["inline", "html_block"])
 
 
 class _MarkdownRenderer:

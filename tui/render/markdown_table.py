@@ -12,6 +12,9 @@ from tui.render.styles import FAINT, build_content
 from tui.render.viewport import Viewport
 
 COLUMN_GAP = 2
+MAX_CELLS = 2_000
+"""Limits the cells of a table. A row may leave out its last cells, so a short text can describe a table of millions."""
+
 MIN_COLUMN_CELLS = 4
 """The least width in which a column is readable."""
 
@@ -24,6 +27,12 @@ class TableCell(NamedTuple):
 def render_table(rows: Sequence[Sequence[TableCell]], viewport: Viewport) -> list[Content]:
     """Render a table. Its first row is the heading. A table with too many columns becomes a list of `heading: cell`."""
     columns = max(map(len, rows), default=0)
+    rows, left = rows[: MAX_CELLS // max(columns, 1) + 1], len(rows)
+    lines = _render_rows(rows, columns, viewport)
+    return [*lines, *viewport.render_more(left - len(rows), "row")]
+
+
+def _render_rows(rows: Sequence[Sequence[TableCell]], columns: int, viewport: Viewport) -> list[Content]:
     if columns * (MIN_COLUMN_CELLS + COLUMN_GAP) - COLUMN_GAP > viewport.width:
         return _render_as_list(rows, viewport)
     widths = _fit_widths(
@@ -83,6 +92,8 @@ def _render_as_list(rows: Sequence[Sequence[TableCell]], viewport: Viewport) -> 
     lines: list[Content] = []
     for row in rest or [heading]:
         for name, cell in zip(heading, row, strict=False):
+            if not cell.text.plain:
+                continue
             lines += viewport.wrap(Content.assemble(name.text, ": ", cell.text) if rest else cell.text)
         lines.append(Content(""))
     return lines[:-1]

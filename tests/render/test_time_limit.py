@@ -1,0 +1,116 @@
+"""Tests that a text that takes a parser very long is shown without styles instead of blocking the screen."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+
+from store.search.query import MAX_QUERY_CHARS, Query
+from store.text.json import is_too_deep
+from store.text.unicode import separate_cjk
+from tui.render.code import highlight_code
+from tui.render.line_diff import render_text_diff
+from tui.render.markdown import find_fenced_code, render_markdown
+from tui.render.time_limit import run_with_time_limit
+from tui.render.viewport import Viewport, render_plain_text
+
+SIGNS = "![" * 30_000
+FULL = Viewport(80, is_full=True)
+
+
+def loop_forever() -> str:
+    while True:
+        pass
+
+
+def match_forever() -> str:
+    return str(re.match(r"(a+)+$", "a" * 60 + "b"))
+
+
+def test_a_result_that_comes_in_time_is_returned() -> None:
+    assert run_with_time_limit(lambda: "styled", lambda: "plain") == "styled"
+
+
+@pytest.mark.parametrize("render", [loop_forever, match_forever])
+def test_a_rendering_that_takes_too_long_is_ended(render: type) -> None:
+    assert run_with_time_limit(render, lambda: "plain") == "plain"
+    assert run_with_time_limit(lambda: "styled", lambda: "plain") == "styled"
+
+
+def test_inside_another_call_the_limit_of_the_outer_call_applies() -> None:
+    inner = lambda: run_with_time_limit(loop_forever, lambda: "inner")  # noqa: E731
+    assert run_with_time_limit(inner, lambda: "outer") == "outer"
+
+
+def test_an_error_of_the_rendering_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_with_time_limit(lambda: 1 // 0, lambda: 0)
+    assert run_with_time_limit(lambda: "styled", lambda: "plain") == "styled"
+
+
+def test_in_another_thread_there_is_no_limit() -> None:
+    results: list[str] = []
+    thread = threading.Thread(target=lambda: results.append(run_with_time_limit(lambda: "styled", lambda: "plain")))
+    thread.start()
+    thread.join()
+    assert results == ["styled"]
+
+
+# ── texts that took seconds ───────────────────────────────────────────────────────────────────────
+
+
+def test_markdown_that_takes_too_long_is_shown_as_plain_text() -> None:
+    assert list(render_markdown(SIGNS, FULL)) == list(render_plain_text(SIGNS, FULL))
+
+
+def test_code_blocks_are_found_without_parsing_paragraphs() -> None:
+    assert find_fenced_code(f"{SIGNS}\n\n```\ncode\n```\n") == ["code\n"]
+
+
+def test_a_table_with_many_cells_is_cut() -> None:
+    columns, rows = 50, 60
+    table = "|" + "a|" * columns + "\n|" + "-|" * columns + "\n" + ("|" + "b|" * columns + "\n") * rows
+    lines = [line.plain for line in render_markdown(table, Viewport(80))]
+    assert len(lines) < 2_500
+    assert any("20 more rows" in line for line in lines)
+
+
+def test_a_table_of_empty_cells_is_short() -> None:
+    table = "|" + "a|" * 400 + "\n|" + "-|" * 400 + "\n" + "|\n" * 122
+    assert len(list(render_markdown(table, Viewport(80)))) < 1_000
+
+
+def test_code_is_highlighted_as_far_as_the_time_allows() -> None:
+    code = "x = 1\n" + "(\n" * 30_000
+    lines = highlight_code(code, "python")
+    assert lines[0].spans
+    assert "\n".join(line.plain for line in lines) == code
+
+
+def test_a_diff_of_one_line_many_times_is_shown() -> None:
+    old = "x\n" * 900
+    lines = [line.plain for line in render_text_diff(old, "y\n" + old)]
+    assert "+ y" in lines
+
+
+def test_long_texts_are_not_compared() -> None:
+    old, new = "a" * 40_000 + "\nsame", "b" * 40_000 + "\nsame"
+    assert [line.plain[:3] for line in render_text_diff(old, new)] == ["− a", "− s", "+ b", "+ s"]
+
+
+def test_a_long_query_is_cut_and_the_person_is_warned() -> None:
+    query = Query.parse("word" * 300_000)
+    assert f"Only the first {MAX_QUERY_CHARS:,} characters are used." in query.warnings
+
+
+def test_deep_json_is_recognized() -> None:
+    assert is_too_deep(b"[" * 1_000_000 + b"]" * 1_000_000)
+    assert is_too_deep(b"[[]," * 1_000 + b"]" * 1_000)
+    assert not is_too_deep(b"[" * 200 + b"]" * 200)
+    assert not is_too_deep(b"[" + b"[[],[]]," * 1_000 + b"0]")
+
+
+def test_cjk_characters_are_separated() -> None:
+    assert separate_cjk("漢" * 5 + "ab字").split() == ["漢"] * 5 + ["ab", "字"]
