@@ -26,6 +26,11 @@ _NEWEST = f"""
     select {_COLUMNS} from sessions where deleted = 0 and {_NOT_SUPERSEDED}
     order by updated_at desc, key desc limit ? offset ?
 """
+_COMPLETE_HEADER = """
+    update entries set text = coalesce(nullif(:text, ''), text), created_at = :created_at
+    where session = :session and seq = -1 and kind = 'header'
+        and (text != coalesce(nullif(:text, ''), text) or created_at != :created_at)
+"""
 _TEXT_FIELDS = frozenset(
     [
         "channel",
@@ -85,6 +90,12 @@ class Sessions:
     def append_header(self, session: Session, header: NewEntry | None, fields: SessionFields) -> None:
         """Append the header to a session that was listed before its entries were read."""
         self._store.chains.append(session.key, [_build_header(header, fields, session.created_at)])
+
+    def complete_header(self, session: Session, header: NewEntry | None, fields: SessionFields) -> None:
+        """Give the stored header what its source wrote only later: its text, such as a system prompt, and its time."""
+        header = _build_header(header, fields, session.created_at)
+        values = {"session": session.key, "text": header.text, "created_at": header.created_at}
+        self._store.connection.execute(_COMPLETE_HEADER, values)
 
     def ensure(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
         """Create the session, or update it and its time if it exists."""

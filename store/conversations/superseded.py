@@ -5,6 +5,7 @@ The session follows its source. The old entries move to a hidden fork, so that t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -31,11 +32,28 @@ _RECOUNT = """
     ) as sums
     where key = :session
 """
+_SET_INHERITED_CALLS = """
+    update tool_calls set inherited = entries.inherited from entries
+    where tool_calls.session = ? and entries.key = coalesce(tool_calls.entry, tool_calls.result_entry)
+"""
 
 
 def recount(store: Store, session: int) -> None:
     """Compute the counts of a session from its rows again."""
     store.connection.execute(_RECOUNT, {"session": session})
+
+
+def set_inherited(store: Store, session: int, changes: Mapping[int, bool]) -> None:
+    """Mark entries, by seq, as copies of those of another session, or as own ones, with all that depends on it."""
+    with store.transaction(durable=False) as connection:
+        store.search.delete_rows(*store.search.build_rows(session))
+        connection.executemany(
+            "update entries set inherited = ? where session = ? and seq = ?",
+            [(int(inherited), session, seq) for seq, inherited in changes.items()],
+        )
+        connection.execute(_SET_INHERITED_CALLS, (session,))
+        recount(store, session)
+        store.search.queue_rows(*store.search.build_rows(session))
 
 
 def supersede(store: Store, session: Session, last_kept: int) -> Session:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from store.conversations.superseded import drop_if_duplicated
 from store.errors import Busy, StoreError, Unreadable, WriteFailed
@@ -52,6 +52,9 @@ T = TypeVar("T")
 _SELECT_BY_PUBLIC_ID = """
     select native_id, key, gone, head is not null from sessions
     where source = ? and id in (select value from json_each(?)) and (relation is null or relation != 'superseded')
+"""
+_SELECT_ANY_MODEL = """
+    select 1 from entries where session = ? and role = 'assistant' and model != '' and inherited = 0 limit 1
 """
 _SELECT_ANY_READ = "select 1 from sessions where source_key = ? and head is not null limit 1"
 
@@ -409,7 +412,7 @@ class _TargetImport:
         )
 
     def _finish(self, writer: SessionWriter, summary: ForeignSummary | None, stamp: str, mark: str) -> None:
-        writer.supersede_rest()
+        writer.finish()
         self._superseded += writer.superseded
         if summary is not None:
             self._save_summary(writer.session, summary)
@@ -433,12 +436,29 @@ class _TargetImport:
             if not known.is_read:
                 clear_quick_fields(self.store, session.key)
                 sessions.append_header(session, batch.header, identified_fields)
+            else:
+                fields = self._keep_known(session, fields)
+                sessions.complete_header(session, batch.header, fields)
             session = sessions.update(session.id, **fields)
         self.store.connection.execute(
             "update sessions set source_key = ?, reader_version = ?, archived = max(archived, ?) where key = ?",
             (destination.source_key, self.source.reader_version, batch.archived, session.key),
         )
         return session
+
+    def _keep_known(self, session: Session, fields: SessionFields) -> SessionFields:
+        """Leave out what a later reading does not know any more: a text without content, or a count of 0.
+
+        The model of the last answer counts more than the one that the session was started with, as in a first reading.
+        """
+        known: dict[str, Any] = {
+            name: value
+            for name, value in fields.items()
+            if name == "forked_at" or value or not getattr(session, name, None)
+        }
+        if self.store.row(_SELECT_ANY_MODEL, session.key):
+            known.pop("model", None)
+        return cast("SessionFields", {"updated_at": session.updated_at} | known)
 
     def _resolve_parent(self, fields: SessionFields) -> SessionFields:
         """Replace the native id by which readers name a parent with its public id."""

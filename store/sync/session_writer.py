@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from store.conversations.derive import DerivedRows, compute_digest
-from store.conversations.superseded import supersede
+from store.conversations.superseded import set_inherited, supersede
 from store.model.entry import NewEntry
 from store.model.session import Session
 from store.sources.contract import Batch
@@ -13,8 +13,8 @@ from store.sources.contract import Batch
 if TYPE_CHECKING:
     from store.store import Store
 
-_SELECT_DIGESTS = """
-    select records.digest from entries left join records on records.key = entries.record
+_SELECT_STORED = """
+    select records.digest, entries.inherited from entries left join records on records.key = entries.record
     where entries.session = ? and entries.seq >= 0 order by entries.seq
 """
 
@@ -29,10 +29,11 @@ class SessionWriter:
         self.superseded: list[Session] = []
         self._extend_only = extend_only
         "When set, entries that differ from the stored ones are an older copy of the session, and change nothing."
-        self._stored_digests: list[bytes | None] = (
-            [] if is_append else [digest for (digest,) in store.rows(_SELECT_DIGESTS, session.key)]
-        )
+        self._stored: list[tuple[bytes | None, int]] = [] if is_append else store.rows(_SELECT_STORED, session.key)
+        "Holds the digest of each stored entry, and whether it is inherited."
         self._position = 0
+        self._changed_owners: dict[int, bool] = {}
+        "Maps seqs to whether the entry is inherited, where the store says otherwise."
 
     def write(self, batch: Batch) -> None:
         if batch.derived_rows is not None:
@@ -41,11 +42,13 @@ class SessionWriter:
         entries = batch.entries
         start = 0
         while (
-            start < len(entries) and self._position < len(self._stored_digests) and self._matches_stored(entries[start])
+            start < len(entries) and self._position < len(self._stored) and self._matches_stored(entries[start])
         ):
+            if bool(self._stored[self._position][1]) != entries[start].inherited:
+                self._changed_owners[self._position] = entries[start].inherited
             start += 1
             self._position += 1
-        if start == len(entries) or (self._extend_only and self._position < len(self._stored_digests)):
+        if start == len(entries) or (self._extend_only and self._position < len(self._stored)):
             return
         self.supersede_rest()
         # An interrupted import leaves no mark behind, so that the next one reads the session from its beginning.
@@ -61,10 +64,16 @@ class SessionWriter:
             rows.block.stored_count += len(rows.records)
 
     def _matches_stored(self, entry: NewEntry) -> bool:
-        return entry.record is not None and compute_digest(entry.record.data) == self._stored_digests[self._position]
+        return entry.record is not None and compute_digest(entry.record.data) == self._stored[self._position][0]
+
+    def finish(self) -> None:
+        """Follow the source where it has less than the store, or where it now shares entries with another session."""
+        self.supersede_rest()
+        if self._changed_owners and not self._extend_only:
+            set_inherited(self.store, self.session.key, self._changed_owners)
 
     def supersede_rest(self) -> None:
         """Move the remaining stored entries into a superseded session, because the source has them no more."""
-        if self._position < len(self._stored_digests) and not self._extend_only:
+        if self._position < len(self._stored) and not self._extend_only:
             self.superseded.append(supersede(self.store, self.session, self._position - 1))
-            self._stored_digests = self._stored_digests[: self._position]
+            self._stored = self._stored[: self._position]

@@ -26,7 +26,7 @@ _DATABASE_BUILDERS = {
 _COUNT_POSITIONS_SQL = (
     "select count(distinct position) from records join places on places.key = place_key where name = ?"
 )
-_CONVERSATION_TABLES = {
+CONVERSATION_TABLES = {
     "pingu": "turns",
     "rubichan": "messages",
     "wuhu": "session_entries",
@@ -59,7 +59,7 @@ SAMPLES: dict[str, Callable[[Path], Path]] = {
 def find_missing_records(name: str, sample: Path, store: Store) -> list[object]:
     """Return the records of a sample that the store does not have; for databases, the tables and how many rows are
     missing."""
-    if name in _CONVERSATION_TABLES:
+    if name in CONVERSATION_TABLES:
         return list(_count_missing_rows(name, sample, store))
     records = read_stored_records(store)
     values = [json.loads(data) for data in records]
@@ -69,7 +69,7 @@ def find_missing_records(name: str, sample: Path, store: Store) -> list[object]:
 
 def _count_missing_rows(name: str, sample: Path, store: Store) -> Iterator[tuple[str, int]]:
     with closing(sqlite3.connect(sample)) as connection:
-        for table in _CONVERSATION_TABLES[name].split():
+        for table in CONVERSATION_TABLES[name].split():
             (written,) = connection.execute(f"select count(*) from {table}").fetchone()
             (stored,) = store.row(_COUNT_POSITIONS_SQL, table)
             # Wuhu's first entry of a session is part of the record of the session itself.

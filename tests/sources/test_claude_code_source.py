@@ -215,7 +215,7 @@ def test_injected_text_is_no_prompt(store: Store, agent_home: Path, text: str) -
 # ── titles, branches, forks, sub-agents ───────────────────────────────────────────────────────────
 
 
-def test_titles_in_the_order_of_claude_code(store: Store, agent_home: Path) -> None:
+def test_titles_in_the_order_of_claude_code(store: Store, agent_home: Path, tmp_path: Path) -> None:
     sync_paths(store, agent_home)
     assert find(store, TODAY).title == "Retry, named well"
     assert find(store, OLD).title == "Old parser explained"
@@ -225,7 +225,10 @@ def test_titles_in_the_order_of_claude_code(store: Store, agent_home: Path) -> N
     assert find(store, TODAY).title == "A retry and names"
     path.write_text("".join(line for line in path.open() if "ai-title" not in line))
     sync_paths(store, agent_home)
-    assert find(store, TODAY).title == "Add a retry"
+    assert find(store, TODAY).title == "A retry and names"  # what is known stays
+    with Store.open(tmp_path / "other.db") as other_store:
+        sync_paths(other_store, agent_home)
+        assert find(other_store, TODAY).title == "Add a retry"
 
 
 def test_a_branch_before_a_rewind_is_a_fork(synced: Store) -> None:

@@ -76,7 +76,10 @@ class TranscriptChain:
     def build_mark(self, entry_reader: ClaudeEntryReader) -> str:
         """Return the mark from which appended lines are read later. It is empty if they require a full read."""
         tree = self._tree
-        turn = find_open_turn(tree) if self._branch == MAIN_BRANCH and len(self._transcript.files) == 1 else []
+        # The end of a copied past is known only when an own record follows it.
+        is_own = len(self._copied) < len(tree.nodes)
+        is_single = self._branch == MAIN_BRANCH and len(self._transcript.files) == 1
+        turn = find_open_turn(tree) if is_single and is_own else []
         file = FileMark.from_file(self._transcript.files[0], self._end_offset) if turn else None
         if file is None:
             return ""

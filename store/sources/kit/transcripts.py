@@ -67,7 +67,13 @@ class TranscriptMark:
     "Is the state of the parser that makes entries."
 
     def encode(self) -> str:
-        """Return the mark as text; empty when it is too large to store, so that the file is read from its beginning."""
+        """Return the mark as text; empty when the file must be read from its beginning.
+
+        That is so when the mark is too large to store, or when no record has a time yet: the first one that has it says
+        when the session was created.
+        """
+        if not self.when:
+            return ""
         values = {_STORED_NAMES.get(field_.name, field_.name): getattr(self, field_.name) for field_ in fields(self)}
         mark = encode_derived(values | {"file": [*self.file]})
         # Every session has a mark, and its names repeat: compression saves two thirds.

@@ -1,0 +1,136 @@
+"""These tests check that a history that is read in steps, as it grows, is the same as one that is read at once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from foreign_databases import sync_paths
+from source_samples import CONVERSATION_TABLES, JSONL_SOURCES, SAMPLES
+
+from store.store import Store
+
+STEPS = 4
+SESSION_COLUMNS = """
+    native_id parent_id relation forked_at channel channel_id user agent_title first_prompt provider model cwd
+    environment_name environment_type environment_path system_prompt webhook turns entries tool_calls errors
+    tokens_input tokens_output tokens_cached tokens_total cost created_at updated_at archived gone
+""".split()
+ENTRY_COLUMNS = "seq, turn, kind, role, author, model, message_key, text, inherited, tokens, created_at"
+COPILOT_EVENTS = [
+    ("session.start", {"sessionId": "s1", "startTime": "2026-05-01T10:00:00.000Z", "context": {"cwd": "/w/app"}}),
+    ("user.message", {"content": "Count the files"}),
+    ("assistant.message", {"messageId": "m1", "content": "Three.", "model": "gpt-5-mini"}),
+    ("system.message", {"content": "You are the GitHub Copilot CLI."}),
+    ("session.shutdown", {"shutdownType": "routine"}),
+]
+
+
+def describe_sessions(store: Store) -> dict[str, dict[str, Any]]:
+    """Return everything that a person sees of each session, by native id."""
+    rows = store.rows(f"select key, {', '.join(SESSION_COLUMNS)} from sessions where relation is not 'superseded'")
+    return {
+        str(columns[0]): dict(zip(SESSION_COLUMNS, columns, strict=True))
+        | {
+            "chain": store.rows(f"select {ENTRY_COLUMNS} from entries where session = ? order by seq", key),
+            "calls": [call._replace(key=0) for call in store.chains.tool_calls(key)],
+        }
+        for key, *columns in rows
+    }
+
+
+def describe_at_once(tmp_path: Path, *paths: Path) -> dict[str, dict[str, Any]]:
+    with Store.open(tmp_path / "at-once.db") as store:
+        sync_paths(store, *paths)
+        return describe_sessions(store)
+
+
+def grow_files(sample: Path, folder: Path, random: Random) -> Iterator[Path]:
+    """Write the lines of a sample in steps, and yield the folder after each step.
+
+    The files follow each other, because an agent starts a fork or a sub-agent only when the file of its parent has
+    everything that it refers to.
+    """
+    files = sorted(sample.rglob("*.jsonl"), key=lambda path: (len(path.parts), path))
+    lines = [(path, line) for path in files for line in path.read_bytes().splitlines(keepends=True)]
+    # The first cut leaves enough to recognize the agent.
+    cuts = [0, *sorted(random.sample(range(8, len(lines)), STEPS - 1)), len(lines)]
+    shutil.copytree(sample, folder, ignore=shutil.ignore_patterns("*.jsonl"))
+    for start, end in pairwise(cuts):
+        for path, line in lines[start:end]:
+            with (folder / path.relative_to(sample)).open("ab") as file:
+                file.write(line)
+        yield folder
+
+
+def grow_database(sample: Path, path: Path, random: Random) -> Iterator[Path]:
+    """Write the rows of a sample in steps, and yield the database after each step."""
+    for share in [*sorted(random.random() for _ in range(STEPS - 1)), 1.0]:
+        shutil.copy(sample, path)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            for table in CONVERSATION_TABLES[sample.stem].split():
+                keys = [key for (key,) in connection.execute(f"select rowid from {table} order by rowid")]
+                left_out = keys[round(len(keys) * share) :]
+                connection.executemany(f"delete from {table} where rowid = ?", [(key,) for key in left_out])
+        yield path
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("name", JSONL_SOURCES)
+def test_files_read_in_steps_give_the_same_as_files_read_at_once(
+    name: str, seed: int, tmp_path: Path, store: Store
+) -> None:
+    sample = SAMPLES[name](tmp_path / "sample")
+    expected = describe_at_once(tmp_path, sample)
+    for folder in grow_files(sample, tmp_path / name, Random(seed)):
+        sync_paths(store, folder)
+    found = describe_sessions(store)
+    assert found.keys() == expected.keys()
+    for native_id, session in expected.items():
+        assert found[native_id] == session
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", CONVERSATION_TABLES)
+def test_what_is_known_of_a_session_in_a_growing_database_stays_known(
+    name: str, seed: int, tmp_path: Path, store: Store
+) -> None:
+    known: dict[str, set[str]] = {}
+    sample = SAMPLES[name](tmp_path)
+    for path in grow_database(sample, tmp_path / f"growing-{name}.db", Random(seed)):
+        sync_paths(store, path)
+        for native_id, session in describe_sessions(store).items():
+            now_known = {column for column in SESSION_COLUMNS if session[column] not in ("", None, 0)} - {"gone"}
+            assert known.get(native_id, set()) <= now_known
+            known[native_id] = now_known
+
+
+def write_copilot_events(path: Path, count: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        for n, (kind, data) in enumerate(COPILOT_EVENTS[:count]):
+            time = f"2026-05-01T10:00:0{n}.000Z"
+            file.write(
+                json.dumps({"type": kind, "id": f"e{n}", "parentId": None, "timestamp": time, "data": data}) + "\n"
+            )
+
+
+def test_the_last_events_of_copilot_neither_erase_the_model_nor_lose_the_system_prompt(
+    tmp_path: Path, store: Store
+) -> None:
+    path = tmp_path / ".copilot/session-state/s1/events.jsonl"
+    for count in range(3, len(COPILOT_EVENTS) + 1):
+        write_copilot_events(path, count)
+        sync_paths(store, tmp_path / ".copilot")
+        (session,) = store.sessions.newest()
+        assert session.model == "gpt-5-mini"
+    assert session.system_prompt == "You are the GitHub Copilot CLI."
+    assert store.chains.entry(session.key, -1).text == "You are the GitHub Copilot CLI."
