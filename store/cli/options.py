@@ -29,13 +29,14 @@ class Number(IntParamType):
 
     name = "number"
 
-    def __init__(self, minimum: int) -> None:
+    def __init__(self, minimum: int, maximum: int = _MAX_NUMBER) -> None:
         self._minimum = minimum
+        self._maximum = maximum
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         number = int(super().convert(value, param, ctx))
-        if not self._minimum <= number <= _MAX_NUMBER:
-            self.fail(f"{number} is not between {self._minimum} and {_MAX_NUMBER}.", param, ctx)
+        if not self._minimum <= number <= self._maximum:
+            self.fail(f"{number} is not between {self._minimum} and {self._maximum}.", param, ctx)
         return number
 
 

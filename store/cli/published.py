@@ -1,4 +1,4 @@
-"""This module defines the commands `publish`, `published` and `unpublish`."""
+"""This module defines the commands `publish`, `published`, `resolve` and `unpublish`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from store.cli.output import Span, TerminalText, format_age
 from store.cli.short_ids import shorten_ids
 from store.model.knowledge import PublishedFile
 from store.store import Store
+
+public_id_argument = click.argument("public_id", metavar="ID")
 
 
 @click.command()
@@ -55,11 +57,22 @@ def _file_row(file: PublishedFile, short_id: str) -> list[Span]:
 
 
 @click.command()
-@click.argument("public_id")
+@public_id_argument
+@with_store
+def resolve(store: Store, public_id: str) -> None:
+    """Print the path of a published file.
+
+    ID is the public id that `publish` printed.
+    """
+    output.write(str(store.published.resolve(public_id)))
+
+
+@click.command()
+@public_id_argument
 @with_store
 def unpublish(store: Store, public_id: str) -> None:
     """Withdraw a public id.
 
-    The file itself stays.
+    ID is the public id that `publish` printed. The file itself stays.
     """
     store.published.unpublish(public_id)

@@ -131,7 +131,7 @@ class PublishedFiles:
             raise WriteFailed(f"Cannot remove the folder {folder}: {error.strerror}.") from None
 
     def _open_confined(self, session: Session, path: Path) -> BinaryIO:
-        """Resolve all links of a path and open it. Raise an error unless it is a regular file in the session's folder."""
+        """Resolve all links of a path and open the file. Raise an error unless it is one in the session's folder."""
         folder = self.folder(session)
         with _translate_errors(folder, path):
             real_path, real_folder = path.resolve(strict=True), folder.resolve(strict=True)
@@ -153,7 +153,9 @@ def _open_without_links(path: Path) -> BinaryIO:
         # This is checked before, because opening a device can have an effect, and again on what was opened.
         status = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
         _check_regular(path, status)
-        file = open(path, "rb", opener=lambda _, flags: os.open(path.name, flags | _FILE_FLAGS, dir_fd=folder))
+        file = open(  # noqa: SIM115  # the caller closes it
+            path, "rb", opener=lambda _, flags: os.open(path.name, flags | _FILE_FLAGS, dir_fd=folder)
+        )
     finally:
         os.close(folder)
     try:

@@ -1,4 +1,4 @@
-"""These tests cover the commands `log`, `undo`, `publish`, `published` and `unpublish`."""
+"""These tests cover the commands `log`, `undo`, `publish`, `published`, `resolve` and `unpublish`."""
 
 from __future__ import annotations
 
@@ -119,6 +119,20 @@ def test_a_file_is_published_and_withdrawn(cli: CommandLine, store: Store) -> No
     assert cli("unpublish", public_id).status == 0
     assert cli("published").out == ""
     assert cli("unpublish", public_id).status == 1
+
+
+def test_resolve_prints_the_path_of_a_published_file(cli: CommandLine, store: Store) -> None:
+    file = store.path.parent / "report.txt"
+    file.write_text("all is well")
+    public_id = cli("publish", "telegram", "report.txt").out.strip()
+    assert cli("resolve", public_id).lines == [str(file)]
+    file.unlink()
+    file.symlink_to("/etc/passwd")
+    ran = cli("resolve", public_id)
+    assert (ran.status, ran.out) == (1, "")
+    cli("unpublish", public_id)
+    ran = cli("resolve", public_id)
+    assert (ran.status, ran.out, ran.err) == (1, "", f"No such published file: '{public_id}'.\n")
 
 
 def test_a_file_in_the_current_folder_is_found(cli: CommandLine, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
