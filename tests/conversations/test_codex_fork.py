@@ -65,6 +65,9 @@ def test_pending_calls_get_a_result_of_their_kind(store: Store, home: Path, turn
     fork_path, child = fork_transcript(store, store.sessions.get(f"codex:{thread}"), turn)
     head, *rest = (line["payload"] for line in read_lines(fork_path))
     assert head["source"] == "cli"
+    shown = [item["message"] for item in rest if item["type"] == "user_message"]
+    assert shown == ["Do it", "And?"][:turn], "each prompt has an event, as Codex writes them"
+    rest = [item for item in rest if item["type"] != "user_message"]
     closing = [item["type"] for item in rest if INTERRUPTED_RESULT in json.dumps(item) or item.get("tools") == []]
     assert closing == ["function_call_output", "custom_tool_call_output", "tool_search_output"]
     assert [item["type"] for item in rest[5:8]] == closing

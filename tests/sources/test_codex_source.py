@@ -49,7 +49,8 @@ def rollout(agent_home: Path, thread: str) -> Path:
 def append_lines(path: Path, *payloads: dict[str, Any], kind: str = "response_item") -> None:
     with path.open("a") as file:
         for payload in payloads:
-            file.write(json.dumps({"timestamp": "2026-05-09T10:00:00Z", "type": kind, "payload": payload}) + "\n")
+            line = {"timestamp": "2026-05-09T10:00:00Z", "type": kind, "payload": payload}
+            file.write(json.dumps(line, separators=(",", ":")) + "\n")
 
 
 def user(text: str) -> dict[str, Any]:
@@ -108,12 +109,93 @@ def test_each_prompt_is_stored_once_and_injected_text_is_none(synced: Store) -> 
         ("<skill>\n<name>x</name>\n</skill>\nDo x", "Do x"),
         ("# Context from my IDE setup:\n\n## Open tabs\n- a.py\n\n## My request for Codex:\nDo it\n", "Do it"),
         ("<div> is what I typed", "<div> is what I typed"),
+        ("<user_action>\n<context>A review.</context>\n<action>review</action>\n</user_action>", None),
+        ("<realtime_delegation>\n  <input>hello</input>\n</realtime_delegation>", None),
+        ("<external_notes>\nSaid elsewhere.\n</external_notes>", None),
+        ("<external_notes>\nSaid elsewhere.\n</external_notes>\nUse them", "Use them"),
+        ("<external_link> is what I typed", "<external_link> is what I typed"),
+        ("Warning: apply_patch was requested via exec_command. Use the apply_patch tool instead.", None),
+        ("Warning: Your account was flagged for potentially high-risk cyber activity.", None),
+        ("Warning: The maximum number of unified exec processes you can keep open is 60.", None),
+        ("Warning: this is what I typed", "Warning: this is what I typed"),
+        (
+            "Warning: apply_patch was requested via shell.\nWhat does that mean?",
+            "Warning: apply_patch was requested via shell.\nWhat does that mean?",
+        ),
     ],
 )
 def test_injected_or_typed(store: Store, agent_home: Path, text: str, typed: str | None) -> None:
     append_lines(rollout(agent_home, PAGED), user(text))
     sync_paths(store, agent_home)
     assert prompts(store, PAGED)[2:] == ([typed] if typed else [])
+
+
+# ── prompts with and without an event ─────────────────────────────────────────────────────────────
+
+
+def shown(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "user_message", "message": text, **more}
+
+
+def answer(text: str) -> dict[str, Any]:
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
+
+META = {"id": TWICE, "timestamp": "2026-05-09T09:00:00Z", "cwd": "/w", "originator": "codex_cli_rs"}
+PICTURE = {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}
+LINES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("session_meta", META),
+    ("response_item", user("<news_of_tomorrow>\nInjected by a version to come.\n</news_of_tomorrow>")),
+    ("response_item", user("Fix it")),
+    ("event_msg", shown("Fix it")),
+    ("response_item", answer("Fixed.")),
+    ("response_item", user("A note of the program, in the user's name")),
+    ("response_item", answer("Noted.")),
+    ("response_item", PICTURE),
+    ("event_msg", shown("", images=["data:,"])),
+    ("response_item", answer("Seen.")),
+    ("response_item", user("Fix it")),
+    ("event_msg", shown("Fix it")),
+    ("response_item", answer("Again.")),
+)
+
+
+def write_rollout(home: Path, *lines: tuple[str, dict[str, Any]]) -> Path:
+    path = home / f"sessions/2026/05/09/rollout-2026-05-09T09-00-00-{TWICE}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+    for kind, payload in lines:
+        append_lines(path, payload, kind=kind)
+    return path
+
+
+def test_where_prompts_have_events_an_item_without_one_is_no_prompt(store: Store, tmp_path: Path) -> None:
+    write_rollout(tmp_path, *LINES)
+    sync_paths(store, tmp_path)
+    assert prompts(store, TWICE) == ["Fix it", "", "Fix it"]
+    assert [found.prompts for found in codex.quick_read(str(tmp_path), ())] == [["Fix it", "", "Fix it"]]
+
+
+def test_without_events_every_item_of_the_user_is_a_prompt(store: Store, tmp_path: Path) -> None:
+    write_rollout(tmp_path, *(line for line in LINES if line[0] != "event_msg"))
+    sync_paths(store, tmp_path)
+    assert len(prompts(store, TWICE)) == 5
+
+
+@pytest.mark.parametrize("cut", range(2, len(LINES)))
+def test_prompts_are_the_same_in_however_many_steps_a_rollout_is_read(store: Store, tmp_path: Path, cut: int) -> None:
+    path = write_rollout(tmp_path, *LINES[:cut])
+    sync_paths(store, tmp_path)
+    for kind, payload in LINES[cut:]:
+        append_lines(path, payload, kind=kind)
+    sync_paths(store, tmp_path)
+    assert prompts(store, TWICE) == ["Fix it", "", "Fix it"]
+
+
+def test_a_rollback_counts_only_what_was_typed(store: Store, tmp_path: Path) -> None:
+    write_rollout(tmp_path, *LINES, ("event_msg", {"type": "thread_rolled_back", "num_turns": 2}))
+    sync_paths(store, tmp_path)
+    assert prompts(store, TWICE) == ["Fix it"]
 
 
 def test_answers_and_thoughts_come_from_the_items(synced: Store) -> None:

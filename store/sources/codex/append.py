@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from store.model.entry import Json
 from store.sources.codex.entries import CallOutcome, CodexEntryReader, find_prompt, parse_outcome
 from store.sources.codex.files import ThreadInfo, unwrap_line
+from store.sources.codex.prompt_pairs import PromptPairs
 from store.sources.contract import Batch
 from store.sources.kit import transcripts
 from store.sources.kit.jsonl import FileMark, JsonLine
@@ -19,12 +21,21 @@ class CodexMark(transcripts.TranscriptMark):
     "Is set when a response item holds a prompt."
     is_shown: bool
     "Is set when an event holds a prompt."
+    pairs: dict[str, Json] = field(default_factory=dict)
+    "Is the state of the pairs of prompts and events."
 
     def read_appended(self, path: Path, info: ThreadInfo) -> list[Batch] | None:
         appended = self.file.read_appended(path)
         if appended is None or not self._can_append(appended[0]):
             return None
-        return self._read_lines(path, *appended, info)
+        pairs = PromptPairs(self.pairs)
+        injected_before = pairs.injected
+        for index, line in enumerate(appended[0]):
+            pairs.add_line(index, *unwrap_line(line.value))
+        if {index for index in pairs.injected ^ injected_before if index < 0}:
+            return None  # a line that was read before is something else than it seemed
+        self.pairs = pairs.save_state()
+        return self._read_lines(path, *appended, info, pairs.injected)
 
     @property
     def uses_events(self) -> bool:
@@ -40,12 +51,17 @@ class CodexMark(transcripts.TranscriptMark):
                 self.is_shown |= kind != "response_item"
         return before == self.uses_events
 
-    def _read_lines(self, path: Path, lines: list[JsonLine], file: FileMark, info: ThreadInfo) -> list[Batch]:
+    def _read_lines(
+        self, path: Path, lines: list[JsonLine], file: FileMark, info: ThreadInfo, injected: set[int]
+    ) -> list[Batch]:
         entry_reader = CodexEntryReader(
             _collect_outcomes(lines), uses_events=self.uses_events, is_subagent=self.is_agent
         )
         entry_reader.restore_state(self.parser_state)
-        entries = [self.attach_record(entry_reader.read_entry(line.value), line, path) for line in lines]
+        entries = [
+            self.attach_record(entry_reader.read_entry(line.value, is_injected=index in injected), line, path)
+            for index, line in enumerate(lines)
+        ]
         self.file, self.parser_state = file, entry_reader.save_state()
         batches = self.build_batches(entries, [], {"agent_title": info.title})
         batches[0].archived, batches[-1].summary = info.is_archived, entry_reader.summary

@@ -15,6 +15,7 @@ from store.model.session import SessionFields
 from store.sources.codex.append import CodexMark
 from store.sources.codex.entries import CallOutcome, CodexEntryReader, find_prompt, parse_outcome
 from store.sources.codex.files import Rollout, RolloutCatalog, ThreadInfo, read_meta, read_segment_lines, unwrap_line
+from store.sources.codex.prompt_pairs import PromptPairs
 from store.sources.contract import Batch, Problem
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import FileMark, JsonLine, as_dict, as_list, as_str, as_time, record_from_line
@@ -37,6 +38,9 @@ class ThreadTree:
     prompts: dict[int, str] = field(default_factory=dict)
     event_prompts: dict[int, str] = field(default_factory=dict)
     "The prompts in events, for a rollout that has no others."
+    pairs: PromptPairs = field(default_factory=PromptPairs)
+    has_items: bool = False
+    "Is set when a response item may hold a prompt."
     outcomes: dict[str, CallOutcome] = field(default_factory=dict)
     trailing_events: set[int] = field(default_factory=set)
     "Lines that report on the lines before them."
@@ -60,7 +64,13 @@ class ThreadTree:
 
     @property
     def uses_events(self) -> bool:
-        return not self.prompts and bool(self.event_prompts)
+        return not self.has_items and bool(self.event_prompts)
+
+    def drop_injected(self) -> None:
+        """Remove the prompts that no person typed."""
+        for index in self.pairs.injected & self.prompts.keys():
+            del self.prompts[index]
+            self.nodes[index] = self.nodes[index]._replace(is_message=False)
 
 
 def build_tree(catalog: RolloutCatalog, thread: Rollout) -> ThreadTree:
@@ -74,18 +84,23 @@ def build_tree(catalog: RolloutCatalog, thread: Rollout) -> ThreadTree:
             tree.cwd = as_str(payload.get("cwd"))
             continue
         index = len(tree.nodes)
+        tree.pairs.add_line(index, kind, payload)
         if time := as_time(as_dict(line.value).get("timestamp")):
             tree.times[index] = time
         if (text := find_prompt(kind, payload)) is not None:
             (tree.prompts if kind == "response_item" else tree.event_prompts)[index] = text
             if kind == "response_item":
+                tree.has_items = True
                 turns.append((index, previous))
-        if payload.get("type") == "thread_rolled_back" and (dropped := _last_turns(turns, payload.get("num_turns"))):
-            previous = dropped[0][1]
-            del turns[-len(dropped) :]
-            tree.has_rollback = True
+        if payload.get("type") == "thread_rolled_back":
+            turns = [turn for turn in turns if turn[0] not in tree.pairs.injected]
+            if dropped := _last_turns(turns, payload.get("num_turns")):
+                previous = dropped[0][1]
+                del turns[-len(dropped) :]
+                tree.has_rollback = True
         tree.add_line(index, previous, kind, payload)
         previous = index
+    tree.drop_injected()
     return tree
 
 
@@ -188,17 +203,18 @@ class ThreadChain:
         when = next(reversed(tree.times.values()), "")
         mark = CodexMark(
             file=file,
-            has_items=bool(tree.prompts),
+            has_items=tree.has_items,
             is_shown=bool(tree.event_prompts),
             is_agent=bool(self._parent_thread_id()),
             when=when,
             newest=max(tree.times.values(), default=""),
             parser_state=entry_reader.save_state(),
+            pairs=tree.pairs.save_state(),
         )
         return mark.encode()
 
     def read_entries(self, entry_reader: CodexEntryReader, problems: list[Problem]) -> Iterator[list[NewEntry]]:
-        tree, own_chain = self._tree, set(self._chain)
+        tree, own_chain, injected = self._tree, set(self._chain), self._tree.pairs.injected
         when = next(iter(tree.times.values()), as_time(self._meta.get("timestamp")))
         index = -1 if tree.header else 0
         segments = self._catalog.segments(self._rollout)
@@ -207,7 +223,7 @@ class ThreadChain:
             self._end_offset = line.offset + len(line.data)
             if index in own_chain:
                 when = tree.times.get(index, when)
-                entry = entry_reader.read_entry(line.value)
+                entry = entry_reader.read_entry(line.value, is_injected=index in injected)
                 entry.record = record_from_line(line, path_texts[rollout])
                 entry.created_at = when
                 entry.inherited = index in self._inherited

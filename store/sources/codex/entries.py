@@ -122,10 +122,11 @@ class CodexEntryReader:
         )
         self._outcomes = {call_id: CallOutcome(*outcome) for call_id, outcome in state["ends"].items()} | self._outcomes
 
-    def read_entry(self, value: Json) -> NewEntry:
+    def read_entry(self, value: Json, *, is_injected: bool = False) -> NewEntry:
+        """Convert a line. A message in the user's name that was injected is not a prompt, whatever its text."""
         kind, payload = unwrap_line(value)
         if kind == "response_item":
-            entry = self._read_item(payload)
+            entry = self._read_item(payload, is_injected)
         elif kind == "compacted":
             entry = self._read_compaction(payload)
         elif kind in EVENT_TYPES:
@@ -143,10 +144,10 @@ class CodexEntryReader:
 
     # ── response items ────────────────────────────────────────────────────────────────────────────
 
-    def _read_item(self, item: dict[str, Json]) -> NewEntry:
+    def _read_item(self, item: dict[str, Json], is_injected: bool) -> NewEntry:
         kind = as_str(item.get("type")) or "message"
         if kind == "message":
-            return self._read_message(item)
+            return self._read_message(item, is_injected)
         if kind in _MARKER_ITEMS:
             return NewEntry(kind="event", text=kind)
         if kind == "agent_message":
@@ -156,13 +157,13 @@ class CodexEntryReader:
             return NewEntry(role="tool", parts=(self._read_result(item),), is_prompt=False)
         return NewEntry(role="assistant", parts=_parse_parts(kind, item))
 
-    def _read_message(self, item: Mapping[str, Json]) -> NewEntry:
+    def _read_message(self, item: Mapping[str, Json], is_injected: bool) -> NewEntry:
         role, parts = as_str(item.get("role")), parse_item(item)
         if role == "assistant":
             return NewEntry(role=role, parts=parts)
         if role != "user":
             return NewEntry(role="system", parts=parts, text="", is_prompt=False)
-        text = extract_prompt(item)
+        text = None if is_injected else extract_prompt(item)
         if text is None:
             return NewEntry(role="system", parts=parts, text="", is_prompt=False)
         others = tuple(part for part in parts if not isinstance(part, Text))

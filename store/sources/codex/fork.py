@@ -15,6 +15,7 @@ from store.model.entry import INTERRUPTED_RESULT, Json
 from store.model.session import Session
 from store.sources.codex.entries import find_prompt
 from store.sources.codex.files import unwrap_line
+from store.sources.codex.prompt_pairs import find_injected, find_shown_text
 from store.sources.codex.state_database import register_thread
 from store.sources.contract import ForkRequest, NewTranscript
 from store.sources.kit.jsonl import as_dict, as_list, as_str, parse_json
@@ -81,6 +82,8 @@ class _RolloutLine(NamedTuple):
     payload: dict[str, Json]
     envelope: dict[str, Json]
     "The other fields of the line."
+    is_injected: bool = False
+    "Is set for a message in the user's name that no person typed."
 
     @property
     def item_type(self) -> str:
@@ -92,7 +95,8 @@ class _RolloutLine(NamedTuple):
 
     @property
     def is_prompt(self) -> bool:
-        return self.kind == "response_item" and find_prompt(self.kind, self.payload) is not None
+        is_message = self.kind == "response_item" and not self.is_injected
+        return is_message and find_prompt(self.kind, self.payload) is not None
 
     @property
     def is_preparation(self) -> bool:
@@ -120,10 +124,13 @@ class _CodexForkBuilder:
         self._native_id = native_id
         self._timestamp = request.created_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         lines = [_parse_line(data) for data in request.records]
+        for index in find_injected((line.kind, line.payload) for line in lines):
+            lines[index] = lines[index]._replace(is_injected=True)
         self._meta = next((line.payload for line in lines if line.kind == "session_meta"), {})
         self._is_paginated = self._meta.get("history_mode") == "paginated"
         # The past has no lines that were rolled back, so a rollback in it would remove other turns.
         self._lines = [line for line in lines if line.kind not in ("session_meta", "state") and not _is_rollback(line)]
+        self._has_prompt_events = any(find_shown_text(line.payload) is not None for line in lines)
         if request.prompt is None:
             while self._lines and self._lines[-1].is_preparation:
                 self._lines.pop()
@@ -170,6 +177,7 @@ class _CodexForkBuilder:
                 yield from self._replace_prompt(line, prompt)
             elif not (line.item_type in _RESULT_TYPES and line.call_id not in self._call_ids):
                 yield self._copy_line(line)
+                yield from self._show_prompt(line)
         yield from self._close_open_calls()
         if self._is_turn_open:
             yield self._make_line(
@@ -190,6 +198,12 @@ class _CodexForkBuilder:
         # Before version 0.32 lines had no time. A copy needs one older than the fork to be recognized as a copy.
         self._last_timestamp = line.timestamp or self._last_timestamp
         return self._make_line(line.kind, line.payload | ids, self._last_timestamp, line.envelope)
+
+    def _show_prompt(self, line: _RolloutLine) -> Iterator[dict[str, Json]]:
+        """Yield the event of a copied prompt, if the original has none. Where one prompt has an event, all need one."""
+        if line.is_prompt and not self._has_prompt_events and not self._is_paginated:
+            event = self._prompt_event(find_prompt(line.kind, line.payload) or "", self._turn_id)
+            yield self._make_line("event_msg", event, self._last_timestamp)
 
     def _close_open_calls(self) -> Iterator[dict[str, Json]]:
         """Yield results for the calls that have none, before the next prompt."""

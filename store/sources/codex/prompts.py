@@ -11,14 +11,20 @@ from store.sources.kit.jsonl import as_dict, as_list, as_str
 _TAGS = (
     "user_instructions environment_context INSTRUCTIONS skill skills_instructions turn_aborted goal_context"
     " codex_internal_context recommended_plugins plugins_instructions apps_instructions user_shell_command"
-    " subagent_notification collaboration_mode personality_spec model_switch hook_prompt"
+    " subagent_notification collaboration_mode personality_spec model_switch hook_prompt user_action"
+    " realtime_delegation realtime_conversation agent_message_board_notification"
 ).split()
 _TAG = "|".join([*_TAGS, "permissions instructions"])
 _INJECTED_BLOCK = re.compile(
-    rf"\s*(?:# AGENTS\.md instructions.*?</INSTRUCTIONS>|<({_TAG})\b[^>]*>.*?</\1>)\s*",
+    rf"\s*(?:# AGENTS\.md instructions.*?</INSTRUCTIONS>|<({_TAG}|external_[^\s>]+)\b[^>]*>.*?</\1>)\s*",
     re.DOTALL,
 )
 _INJECTED_START = re.compile(rf"\s*(?:# AGENTS\.md instructions|<(?:{_TAG})\b)")
+_WARNING = re.compile(
+    r"Warning: (?:apply_patch was requested via|Your account was flagged|The maximum number of unified exec processes)"
+    r" [^\n]*"
+)
+"""Matches a warning that Codex wrote to the model in the user's name."""
 _IMAGE_TAG = re.compile(r"</?image\b[^>]*>")
 _REQUEST_HEADING = "## My request for Codex:"
 
@@ -27,7 +33,7 @@ def extract_typed_text(text: str) -> str:
     """Return the text that a person typed. An editor writes the open files before it, and Codex its own context."""
     while match := _INJECTED_BLOCK.match(text):
         text = text[match.end() :]
-    if _INJECTED_START.match(text) or _IMAGE_TAG.fullmatch(text.strip()):
+    if _INJECTED_START.match(text) or _IMAGE_TAG.fullmatch(text.strip()) or _WARNING.fullmatch(text.strip()):
         return ""
     _, heading, request = text.partition(_REQUEST_HEADING)
     return request.strip() if heading else text

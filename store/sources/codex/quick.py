@@ -10,16 +10,18 @@ from store.model.entry import Json
 from store.model.session import SessionFields
 from store.sources.codex.entries import find_prompt
 from store.sources.codex.files import Rollout, RolloutCatalog, ThreadInfo, read_thread_infos, unwrap_line
+from store.sources.codex.prompt_pairs import find_shown_text, select_typed
 from store.sources.contract import QuickSession
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import as_dict, as_list, as_str
 from store.sources.kit.line_scan import JSON_STRING, find_last_line, find_lines, parse_object, parse_string, read_chunks
 from store.text.validate import replace_surrogates
 
-_META_TYPE, _CONTEXT_TYPE, _MESSAGE_TYPE = (
+_META_TYPE, _CONTEXT_TYPE, _MESSAGE_TYPE, _PROMPT_EVENT_TYPE = (
     b'"type":"session_meta"',
     b'"type":"turn_context"',
     b'"payload":{"type":"message"',
+    b'"payload":{"type":"user_message"',
 )
 _HEAD_BYTES = 160
 """Limits the bytes at the start of a line that are searched for its type. The envelope comes before long values."""
@@ -51,6 +53,7 @@ class _CodexQuickReader:
     def __init__(self, rollout: Rollout) -> None:
         self._rollout = rollout
         self._prompts: list[str] = []
+        self._shown: list[str] = []
         self._answers: list[str] = []
         self._meta: Mapping[str, Json] = {}
         self._context: Mapping[str, Json] = {}
@@ -65,6 +68,8 @@ class _CodexQuickReader:
                 self._answers.append(parse_string(single[1]))
             else:
                 self._read_message(*unwrap_line(parse_object(line)))
+        for line in find_lines(_PROMPT_EVENT_TYPE, chunk, _HEAD_BYTES):
+            self._shown.append(find_shown_text(unwrap_line(parse_object(line))[1]) or "")
         if context := find_last_line(_CONTEXT_TYPE, chunk, _HEAD_BYTES):
             self._context = unwrap_line(parse_object(context))[1]
         if not self._meta and (meta := next(find_lines(_META_TYPE, chunk, _HEAD_BYTES), b"")):
@@ -94,4 +99,5 @@ class _CodexQuickReader:
         parent = as_str(self._meta.get("parent_thread_id")) or info.parent_id
         if parent:
             fields |= {"parent_id": replace_surrogates(parent), "relation": "delegate"}
-        return QuickSession(self._rollout.thread_id, fields, self._prompts, self._answers)
+        prompts = select_typed(self._prompts, self._shown)
+        return QuickSession(self._rollout.thread_id, fields, prompts, self._answers)
