@@ -40,6 +40,11 @@ def state_file() -> Path:
     return _platform_folder("XDG_STATE_HOME", ".local/state") / "browser.json"
 
 
+def attempts_file() -> Path:
+    """Return the file that counts wrong passphrases."""
+    return state_file().with_name("passphrase-attempts.json")
+
+
 def key_file() -> Path:
     """Return the path of the key file.
 

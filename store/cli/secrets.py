@@ -17,8 +17,9 @@ from store import paths
 from store.cli import json_output, output
 from store.cli.options import cli_context, is_interactive, json_option, read_stdin, session_id_argument, with_store
 from store.cli.output import Span, TerminalText, format_age, format_count
-from store.errors import BadValue, Refused, SecretLocked
+from store.errors import BadValue, Refused, SecretLocked, WrongPassphrase
 from store.model.knowledge import SecretInfo, SecretUse
+from store.secrets.attempts import AttemptLog
 from store.secrets.usage import find_uses
 from store.store import Store
 
@@ -54,7 +55,7 @@ def with_unlocked_store(command: Callable[Concatenate[Store, P], None]) -> Calla
         store = cli_context().store
         passphrase = _read_stdin_line() if kwargs.pop("passphrase_stdin") else None
         if store.secrets.is_locked:
-            store.secrets.unlock(_prompt_passphrase() if passphrase is None else passphrase)
+            _unlock(store, passphrase)
         command(store, *args, **kwargs)
 
     return run_unlocked
@@ -63,12 +64,25 @@ def with_unlocked_store(command: Callable[Concatenate[Store, P], None]) -> Calla
 def run_with_unlock(store: Store, action: Callable[[], R], passphrase_stdin: bool) -> R:
     """Run an action that seldom needs a secret. Ask for the passphrase only if it does."""
     if passphrase_stdin:
-        store.secrets.unlock(_read_stdin_line())
+        _unlock(store, _read_stdin_line())
     try:
         return action()
     except SecretLocked:
-        store.secrets.unlock(_prompt_passphrase())
+        _unlock(store)
         return action()
+
+
+def _unlock(store: Store, passphrase: str | None = None) -> None:
+    """Unlock the secrets. Ask for the passphrase if it is not given. After wrong passphrases, refuse for a while."""
+    attempts = AttemptLog(store.path)
+    if seconds := attempts.seconds_left():
+        raise Refused(f"Too many wrong passphrases. Try again in {format_count(seconds, 'second')}.")
+    try:
+        store.secrets.unlock(_prompt_passphrase() if passphrase is None else passphrase)
+    except WrongPassphrase:
+        attempts.add_failure()
+        raise
+    attempts.reset()
 
 
 def _prompt_passphrase() -> str:

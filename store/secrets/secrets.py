@@ -52,6 +52,14 @@ _SELECT_ALL_VERSIONS = """
     select secrets.session, secrets.key, secrets.version, sessions.id
     from secrets join sessions on sessions.key = secrets.session order by sessions.id, secrets.key, secrets.version
 """
+_SELECT_CURRENT_VERSIONS = _SELECT_ALL_VERSIONS.replace("order by", "where secrets.current = 1 order by")
+_SELECT_EDITED_VERSIONS = """
+    select json_extract(value, '$.key[0]'), json_extract(value, '$.key[1]'), json_extract(value, '$.key[2]')
+    from edits, json_each(edits.after) where edits.after like '%"secrets"%'
+    and json_extract(value, '$.table') = 'secrets' and json_extract(value, '$.columns.current') = 1 order by edits.id
+"""
+"""Selects each version that an edit made current, the newest last."""
+
 _BLANK_EDITS = """
     update edits set before = '[]', after = '[]', blanked = 1 where exists (
         select 1 from json_each(edits.after) where json_extract(value, '$.table') = 'secrets'
@@ -273,6 +281,23 @@ class Secrets:
             " where current = 1 group by secrets.session, secrets.key having count(*) > 1 order by 1, 2"
         ):
             yield f"The secret {key!r} of {session_id!r} has {count} current versions."
+        yield from self._find_rollbacks()
+
+    def _find_rollbacks(self) -> Iterator[str]:
+        """Yield a sentence for each secret whose current version is older than the journal says.
+
+        Each version is sealed for its own row, so an older value cannot replace a newer one. But a program that writes
+        the table can mark an older version as current.
+        """
+        edits = self._store.rows(_SELECT_EDITED_VERSIONS)
+        recorded = {(session, key): version for session, key, version in edits}
+        for session, key, version, session_id in self._store.rows(_SELECT_CURRENT_VERSIONS):
+            expected = recorded.get((session, key), version)
+            if version < expected:
+                yield (
+                    f"Version {version} of the secret {key!r} of {session_id!r} is current, but the journal says"
+                    f" version {expected}. Another program may have restored the old value."
+                )
 
     def _find_damaged(self, row: VaultRow, data_key: DataKey | None) -> Iterator[str]:
         """Yield a sentence for each damaged version. Without the data key, it checks only which key sealed them."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from command_line import CommandLine, add_upload_session
 
-from store.paths import key_file
+from store.paths import attempts_file, key_file
 from store.store import Store
 
 SECRET = {"session", "key", "version", "created_at", "used"}
@@ -100,6 +102,32 @@ def test_a_passphrase_protects_and_is_asked_for(cli: CommandLine, store: Store) 
     get = ("secrets", "get", "telegram", "token", "--reveal", "--passphrase-stdin")
     assert cli(*get, stdin="correct horse\n").out == "hunter2\n"
     assert cli(*get, stdin="battery staple\n").status == 1
+
+
+def test_wrong_passphrases_in_a_row_are_refused_for_longer_and_longer(
+    cli: CommandLine, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seal(cli)
+    cli("secrets", "passphrase", stdin="correct horse\n")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+
+    def try_passphrase(passphrase: str) -> str:
+        return cli("secrets", "verify", "--passphrase-stdin", stdin=f"{passphrase}\n").err
+
+    for _ in range(4):
+        assert "Wrong passphrase" in try_passphrase("battery")
+    assert "Try again in 1 second." in try_passphrase("correct horse")
+    now += 1.1
+    assert "Wrong passphrase" in try_passphrase("battery")
+    assert "Try again in 2 seconds." in try_passphrase("correct horse")
+    now -= 3_600  # a clock that is set back
+    assert "Try again in 2 seconds." in try_passphrase("correct horse")
+    now += 3_602.1
+    assert "Every secret can be opened." in try_passphrase("correct horse")
+    assert "Wrong passphrase" in try_passphrase("battery")
+    attempts_file().write_text("[]")
+    assert "Every secret can be opened." in try_passphrase("correct horse")
 
 
 def test_the_value_follows_the_passphrase_on_stdin(cli: CommandLine) -> None:

@@ -410,3 +410,17 @@ def test_two_current_keys_are_reported(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.connection.execute("insert into vault select x'00', store, wrapped, kdf, state, created_at from vault")
     assert store.secrets.verify()[0] == "The vault has 2 current keys. Restore a backup."
+
+
+def test_an_older_version_that_another_program_made_current_is_named(store: Store, session: Session) -> None:
+    for value in ("one", "two", "three"):
+        store.secrets.set(session, "token", value)
+    store.journal.undo()
+    store.secrets.set(session, "other", "value")
+    assert store.secrets.verify() == []
+    with store.transaction() as connection:
+        connection.execute("update secrets set current = 0 where key = 'token'")
+        connection.execute("update secrets set current = 1 where key = 'token' and version = 1")
+    (problem,) = store.secrets.verify()
+    assert "Version 1 of the secret 'token'" in problem
+    assert "the journal says version 2" in problem

@@ -16,6 +16,7 @@ from textual import constants, events
 from textual.signal import Signal
 from textual.timer import Timer
 
+from store.secrets.attempts import delay_after
 from tui.privacy.secret_value import ConcealableWidget, SecretValue
 from tui.textual_compat import HookedApp
 from tui.workers import threaded
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 600.0
 IDLE_CHECK_SECONDS = 5.0
 CLIPBOARD_SECONDS = 30.0
-MAX_DELAY_SECONDS = 60.0
-"""Limits the delay between two attempts at a passphrase."""
-
 Result = TypeVar("Result")
 
 
@@ -47,8 +45,8 @@ class PassphraseDelay:
         return max(ceil(self._blocked_until - monotonic()), 0)
 
     def add_failure(self) -> None:
-        self._blocked_until = monotonic() + min(2.0**self._failures, MAX_DELAY_SECONDS)
         self._failures += 1
+        self._blocked_until = monotonic() + delay_after(self._failures)
 
     def reset(self) -> None:
         self._failures, self._blocked_until = 0, 0.0
@@ -140,7 +138,8 @@ class PrivateApp(HookedApp[Result]):
             self.notify(notice, timeout=8, markup=False)
             return
         self._clear_timer = self.set_timer(CLIPBOARD_SECONDS, self._clear_clipboard)
-        notice = f"Copied {description}. It is cleared in {CLIPBOARD_SECONDS:.0f} seconds, or when you quit."
+        seconds = f"{CLIPBOARD_SECONDS:.0f} seconds"
+        notice = f"Copied {description}. The clipboard is cleared in {seconds}, or when you quit."
         if copied.clipboard == "tmux":
             notice += " The terminal around tmux may keep a copy."
         self.notify(notice, timeout=5, markup=False)
@@ -149,7 +148,7 @@ class PrivateApp(HookedApp[Result]):
     def _clear_clipboard(self) -> None:
         copied, self._copied_secret = self._copied_secret, None
         if copied is not None and not copied.clear():
-            notice = "The clipboard could not be read, so it may still contain the secret."
+            notice = "The clipboard may still contain the secret. Copy something else to replace it."
             self.notify(notice, severity="warning", timeout=8, markup=False)
 
     async def on_unmount(self) -> None:
