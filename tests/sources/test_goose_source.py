@@ -112,6 +112,15 @@ def test_an_older_file_is_read(tmp_path: Path, store: Store) -> None:
     assert stored_texts(store, "20250801_101010") == ["old", "Yes.", "more"]
 
 
+def test_a_broken_line_of_an_older_file_is_kept(tmp_path: Path, store: Store) -> None:
+    path = transcript(tmp_path / "20250801_101010.jsonl", line("user", "old", AT), line("assistant", "Yes.", AT + 1))
+    path.write_text(path.read_text().replace("}\n{", "}{") + '{"role": "us\n')
+    assert [problem.where.partition(":")[0] for problem in sync_paths(store, path).problems] == [path.name]
+    *messages, broken = stored_entries(store, "20250801_101010")
+    assert [entry.text for entry in messages] == ["old", "Yes."]
+    assert (broken.kind, broken.parts) == ("unknown", (Opaque("content", '{"role": "us'),))
+
+
 def test_a_folder_of_other_files_is_not_goose_s(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"type": "user"}\n')
     assert not goose.detect(str(tmp_path))

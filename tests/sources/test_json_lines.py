@@ -14,7 +14,16 @@ from unprivileged import without_rights
 
 from store.sources.contract import Problem
 from store.sources.kit import jsonl
-from store.sources.kit.jsonl import read_cached_lines, read_json_file, read_json_lines, tree_stamp, walk_files
+from store.sources.kit.jsonl import (
+    UnreadableText,
+    read_cached_lines,
+    read_json_file,
+    read_json_lines,
+    read_lines,
+    split_records,
+    tree_stamp,
+    walk_files,
+)
 
 
 @pytest.fixture
@@ -41,6 +50,57 @@ def test_a_bad_line_is_one_problem_and_the_others_are_read(path: Path) -> None:
     problems: list[Problem] = []
     assert values(path, problems) == [1, 2]
     assert [problem.where for problem in problems] == [f"{path}:{offset}" for offset in (2, 6, 15)]
+
+
+def test_a_bad_line_is_kept_as_text(path: Path) -> None:
+    path.write_bytes(b'1\n  {"cut": \xff\r\n2\n')
+    problems: list[Problem] = []
+    assert list(read_lines(path, problems))[1] == (2, b'  {"cut": \xff', '  {"cut": \ufffd')
+    assert [problem.where for problem in problems] == [f"{path}:2"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "rest"),
+    [
+        (b'{"a": 1}{"b": 2}', [(0, {"a": 1}), (8, {"b": 2})], None),
+        (b' {"a": "}{"} \t{"b": [{}]}{}', [(1, {"a": "}{"}), (14, {"b": [{}]}), (25, {})], None),
+        (b'{"a": "\\"}{"}{"b": 2}', [(0, {"a": '"}{'}), (13, {"b": 2})], None),
+        (b'{"a": 1}, {"b": 2}', [(0, {"a": 1})], (8, b', {"b": 2}')),
+        (b'{"a": 1} {"b": ', [(0, {"a": 1})], (9, b'{"b": ')),
+        (b'{"a": 1}}{"b": 2}', [(0, {"a": 1})], (8, b'}{"b": 2}')),
+        (b'{"a": tru}{"b": 2}', [], (0, b'{"a": tru}{"b": 2}')),
+        (b'[1]{"b": 2}', [], (0, b'[1]{"b": 2}')),
+        (b'{"a": "half{"b": 2}', [], (0, b'{"a": "half{"b": 2}')),
+    ],
+)
+def test_two_records_on_one_line_are_both_read(
+    path: Path, line: bytes, expected: list[tuple[int, object]], rest: tuple[int, bytes] | None
+) -> None:
+    path.write_bytes(line + b"\n7\n")
+    problems: list[Problem] = []
+    lines = list(read_lines(path, problems))
+    readable = [(line.offset, line.value) for line in lines if not isinstance(line.value, UnreadableText)]
+    assert readable == [*expected, (len(line) + 1, 7)]
+    assert [(line.offset, line.data) for line in lines if isinstance(line.value, UnreadableText)] == [rest] * bool(rest)
+    assert len(problems) == bool(rest)
+    for record in lines:
+        assert path.read_bytes()[record.offset :].startswith(record.data)
+
+
+def test_a_last_line_of_two_records_is_read_when_both_are_complete(path: Path) -> None:
+    path.write_bytes(b'{"a": 1}{"b": 2}')
+    assert values(path, []) == [{"a": 1}, {"b": 2}]
+    path.write_bytes(b'{"a": 1}{"b": ')
+    problems: list[Problem] = []
+    assert (values(path, problems), problems) == ([], [])
+
+
+@pytest.mark.parametrize("line", [b"{}" * 500_000, b'\\"' * 500_000, b"{" * 500_000, b'{"' * 500_000])
+def test_a_hostile_line_is_split_in_linear_time(line: bytes) -> None:
+    records, rest = split_records(line)
+    assert len(records) <= jsonl.MAX_RECORDS_PER_LINE
+    assert rest is not None
+    assert b"".join(record.data for record in records) + rest.data == line
 
 
 def test_an_invalid_byte_is_replaced_by_one_character(path: Path) -> None:
@@ -207,6 +267,7 @@ def test_a_stamp_differs_when_a_file_below_differs(tree: Path) -> None:
         b'{"a": 1}\r\n\r\n[2]\r\n3',
         b'{"a": 1}\n{"broken": \n[2]\n',
         b'{"a": 1}\n{"is still writ',
+        b'{"a": 1}{"b": 2}\n{"a": 1}rubbish\n{"c": 3} {"d": 4}',
         b'{"a": "\xff\xfe"}\n"\\ud800"\n',
         b"[" * 300 + b"]" * 300 + b"\n1\n",
         b'"' + b"x" * 3000 + b'"\n2\n',
@@ -218,7 +279,7 @@ def test_cached_lines_equal_lines_that_are_read_one_by_one(
     monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 2000)
     (path := tmp_path / "a.jsonl").write_bytes(data)
     expected_problems: list[Problem] = []
-    expected = list(read_json_lines(path, expected_problems))
+    expected = list(read_lines(path, expected_problems))
     for _ in range(2):
         problems: list[Problem] = []
         assert list(read_cached_lines(path, problems)) == expected

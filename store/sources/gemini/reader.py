@@ -105,7 +105,7 @@ def _read_timed_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[str
         yield from (("", line, source_path) for line in _split_json_file(path, problems))
         return
     time = ""
-    for line in jsonl.read_json_lines(path, problems):
+    for line in jsonl.read_lines(path, problems):
         value = as_dict(line.value)
         value = as_dict(value.get("$set")) or value
         timestamp = value.get("timestamp") or value.get("lastUpdated") or value.get("startTime")

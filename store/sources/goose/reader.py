@@ -185,11 +185,11 @@ def _parse_json(value: object) -> Json:
 
 def _read_transcript(path: Path, problems: list[Problem]) -> tuple[Batch | None, Iterable[_GooseMessage]]:
     """Read a file whose first line describes the session. Every other line is a message."""
-    lines = jsonl.read_json_lines(path, problems, name=path.name)
-    header_line = next(lines, None)
+    header_line = next(jsonl.read_json_lines(path, []), None)
     if header_line is None:
         return None, ()
-    messages = (_message_from_line(line, path.name) for line in lines)
+    lines = jsonl.read_lines(path, problems, name=path.name)
+    messages = (_message_from_line(line, path.name) for line in lines if line.offset != header_line.offset)
     first = list(islice(messages, 1))
     header, modified_at = as_dict(header_line.value), _modified_at(path)
     fields: SessionFields = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -39,12 +40,25 @@ MAX_APPENDED_BYTES = 8 * 1024 * 1024
 MAX_CACHED_FILE_BYTES = 8 * 1024 * 1024
 """Limits a file whose parsed lines are cached; they take several times the size of the file."""
 
+MAX_RECORDS_PER_LINE = 1000
+"""Limits the records that are read from one line; more than two were never seen."""
+
+_JSON_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
+"""Matches a string or a bracket. A string without an end is matched up to the end of the line, which is faster than
+trying again at each of its quotes."""
+
 _MAX_ZSTD_WINDOW = 128 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
 
 
+class UnreadableText(str):
+    """Is the text of a line that is not JSON. Readers keep it like any other value that they do not understand."""
+
+    __slots__ = ()
+
+
 class JsonLine(NamedTuple):
-    """Holds a line of a file, parsed and verbatim."""
+    """Holds a line of a file, parsed and verbatim. Two records on one line are two of these."""
 
     offset: int
     data: bytes
@@ -89,8 +103,16 @@ def _open_zstd(file: io.BufferedReader) -> io.BufferedReader:
     return io.BufferedReader(ZstdStream())
 
 
-def read_json_lines(path: Path, problems: list[Problem], *, name: str = "", start: int = 0) -> Iterator[JsonLine]:
-    """Yield each line that is JSON. Other lines are problems, except an incomplete last line that is being written."""
+def read_json_lines(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
+    """Yield only the lines that are JSON, for those who look for a certain record."""
+    return (line for line in read_lines(path, problems) if not isinstance(line.value, UnreadableText))
+
+
+def read_lines(path: Path, problems: list[Problem], *, name: str = "", start: int = 0) -> Iterator[JsonLine]:
+    """Yield each line. One that is not JSON is a problem, and is yielded as text so that it is not lost.
+
+    An incomplete last line is being written, and is left out.
+    """
     name = name or str(path)
     try:
         with open_file(path) as file:
@@ -102,10 +124,11 @@ def read_json_lines(path: Path, problems: list[Problem], *, name: str = "", star
 
 
 def read_cached_lines(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
-    """Yield the same lines; repeated reads of one file parse it once, unless it is too large for the cache."""
+    """Yield what `read_lines` yields. Repeated reads of one file parse it once, unless it is too large for the
+    cache."""
     stamp = plain_file_stamp(path)
     if path.suffix == ".zst" or not stamp or int(stamp.partition(":")[0]) > MAX_CACHED_FILE_BYTES:
-        return read_json_lines(path, problems)
+        return read_lines(path, problems)
     lines, cached_problems = _parse_cached(path, stamp)
     problems += cached_problems
     return iter(lines)
@@ -133,11 +156,10 @@ def _split_lines(data: bytes, problems: list[Problem], name: str) -> Iterator[Js
             try:
                 yield JsonLine(offset, stripped, parse_bytes(stripped))
             except BadValue as reason:
-                problems.append(Problem(f"{name}:{offset}", str(reason)))
+                yield from _read_broken_line(stripped, offset, str(reason), problems, name)
         offset += len(line) + 1
     if stripped := last.rstrip(b"\r"):
-        with suppress(BadValue):  # it is still being written
-            yield JsonLine(offset, stripped, parse_bytes(stripped))
+        yield from _read_last_line(stripped, offset)
 
 
 def _parse_lines(file: io.BufferedReader, problems: list[Problem], name: str, offset: int) -> Iterator[JsonLine]:
@@ -149,14 +171,60 @@ def _parse_lines(file: io.BufferedReader, problems: list[Problem], name: str, of
         if not is_complete and len(data) > MAX_LINE_BYTES:
             offset += _skip_line(file)
             problems.append(_line_too_long(name, start))
+        elif not is_complete:
+            yield from _read_last_line(data.rstrip(b"\r"), start)
         elif stripped := data.rstrip(b"\r\n"):
             try:
                 value = parse_json(stripped)
             except BadValue as reason:
-                if is_complete:
-                    problems.append(Problem(f"{name}:{start}", str(reason)))
+                yield from _read_broken_line(stripped, start, str(reason), problems, name)
             else:
                 yield JsonLine(start, stripped, value)
+
+
+def _read_broken_line(line: bytes, offset: int, reason: str, problems: list[Problem], name: str) -> Iterator[JsonLine]:
+    """Yield the records of a line that is not one JSON value, and what is left as text."""
+    records, rest = split_records(line, offset)
+    yield from records
+    if rest is not None:
+        problems.append(Problem(f"{name}:{rest.offset}", reason))
+        yield rest
+
+
+def _read_last_line(line: bytes, offset: int) -> Iterator[JsonLine]:
+    """Yield the records of a last line without a newline, or nothing while it is still being written."""
+    try:
+        yield JsonLine(offset, line, parse_json(line))
+    except BadValue:
+        records, rest = split_records(line, offset)
+        yield from records if rest is None else ()
+
+
+def split_records(line: bytes, offset: int = 0) -> tuple[list[JsonLine], JsonLine | None]:
+    """Return the objects that a line begins with, and the rest if it cannot be read.
+
+    Two processes that write to one file, or a crash, leave out the newline between two records.
+    """
+    records: list[JsonLine] = []
+    start = end = depth = 0
+    for token in _JSON_TOKEN.finditer(line):
+        if depth == 0:
+            start = token.start()
+            if token[0] != b"{" or line[end:start].strip() or len(records) == MAX_RECORDS_PER_LINE:
+                break
+        depth += (token[0] in b"{[") - (token[0] in b"}]")
+        if depth == 0:
+            try:
+                records.append(
+                    JsonLine(offset + start, line[start : token.end()], parse_json(line[start : token.end()]))
+                )
+            except BadValue:
+                break
+            end = token.end()
+    rest = line[end:].lstrip() if records else line
+    if not rest.strip():
+        return records, None
+    return records, JsonLine(offset + len(line) - len(rest), rest, UnreadableText(rest.decode("utf-8", "replace")))
 
 
 def _line_too_long(name: str, offset: int) -> Problem:
@@ -199,7 +267,7 @@ class FileMark(NamedTuple):
         if grew_too_much or str(path) != self.path or prefix.digest_up_to(self.end) != self.digest:
             return None
         problems: list[Problem] = []
-        lines = list(read_json_lines(path, problems, start=self.end))
+        lines = list(read_lines(path, problems, start=self.end))
         if problems:
             return None  # a read from the beginning reports them
         end = lines[-1].offset + len(lines[-1].data) if lines else self.end

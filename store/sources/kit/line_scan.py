@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,6 +17,10 @@ from store.sources.kit.jsonl import PATH_ERRORS, as_dict, as_str, open_file
 JSON_STRING = rb'"(?:[^"\\]++|\\.)*+"'
 """Matches a JSON string with its quotes."""
 
+_RECORD_BOUNDARY = re.compile(rb'\}[ \t]*(?=\{"[A-Za-z_$])')
+"""Matches the end of a record that another one follows on the same line. No string can contain it: the quote would end
+the string, and a letter cannot follow there."""
+
 _CHUNK_BYTES = 4 * 1024 * 1024
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 """Limits the length of a scanned line; no prompt or answer is that long."""
@@ -29,9 +34,15 @@ def read_chunks(path: Path) -> Iterator[bytes]:
     with suppress(*PATH_ERRORS):
         status = path.stat()
         if stat.S_ISREG(status.st_mode) and status.st_size < _CHUNK_BYTES and path.suffix != ".zst":
-            yield path.read_bytes()
+            yield separate_records(path.read_bytes())
         else:
-            yield from _read_large_file(path)
+            yield from map(separate_records, _read_large_file(path))
+
+
+def separate_records(chunk: bytes) -> bytes:
+    """Put each of several records on one line on a line of its own."""
+    has_boundary = b'}{"' in chunk or b'} {"' in chunk
+    return _RECORD_BOUNDARY.sub(b"}\n", chunk) if has_boundary else chunk
 
 
 def _read_large_file(path: Path) -> Iterator[bytes]:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.model.entry import Json, NewEntry
+from store.model.entry import Json, NewEntry, Opaque
 from store.model.session import SessionFields
 from store.sources.contract import Problem
-from store.sources.kit.jsonl import as_dict
 from store.sources.kit.record_tree import EntryParser, RecordTree
 from store.sources.kit.transcripts import Node
 from store.text.validate import replace_surrogates
@@ -35,9 +34,9 @@ class RecordList(RecordTree):
         return self._source.time(value)
 
     def parse_node(self, value: Mapping[str, Json]) -> Node:
-        if self._first is None:
+        if self._first is None and value:
             self._first = value
-        return Node("", "", self._source.entry(value).kind == "message")
+        return Node("", "", bool(value) and self._source.entry(value).kind == "message")
 
     @property
     def native_id(self) -> str:
@@ -50,4 +49,6 @@ class RecordList(RecordTree):
         return self._parse_entry
 
     def _parse_entry(self, value: Json) -> NewEntry:
-        return self._source.entry(as_dict(value))
+        if not isinstance(value, dict):
+            return NewEntry(kind="unknown", parts=(Opaque("", value),))
+        return self._source.entry(value)

@@ -38,8 +38,9 @@ class RecordTree(ABC):
         self.costs: dict[int, float] = {}
         "Maps nodes to what was paid for them, where a record says so."
         self.started_at = ""
-        for line in jsonl.read_json_lines(path, problems):
+        for line in jsonl.read_lines(path, problems):
             self._add_line(line, as_dict(line.value))
+        self.times = [time or self.started_at for time in self.times]
 
     def _add_line(self, line: JsonLine, value: Mapping[str, Json]) -> None:
         time = self.parse_time(value)
@@ -171,7 +172,7 @@ def _read_entries(
     outline: RecordTree, nodes_by_offset: Mapping[int, int], inherited: set[int]
 ) -> Iterator[list[NewEntry]]:
     path, parse_entry = path_text(outline.path), outline.entry_parser()
-    for line in jsonl.read_json_lines(outline.path, []):
+    for line in jsonl.read_lines(outline.path, []):
         node = nodes_by_offset.get(line.offset)
         if node is not None:
             entry = parse_entry(line.value)

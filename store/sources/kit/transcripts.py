@@ -49,9 +49,13 @@ def read_first_value(path: Path) -> Json:
     """Return the first value of a file of JSON lines; None when it cannot be read or is too long."""
     try:
         with jsonl.open_file(path) as file:
-            return jsonl.parse_json(file.readline(_MAX_FIRST_LINE_BYTES))
-    except (*jsonl.PATH_ERRORS, BadValue):
+            line = file.readline(_MAX_FIRST_LINE_BYTES)
+        return jsonl.parse_json(line)
+    except jsonl.PATH_ERRORS:
         return None
+    except BadValue:
+        records, _ = jsonl.split_records(line)
+        return records[0].value if records else None
 
 
 @dataclass(slots=True, kw_only=True)
