@@ -14,6 +14,7 @@ __all__ = [
     "AlreadyExists",
     "Ambiguous",
     "ApiFormat",
+    "AsyncStore",
     "Attachment",
     "BadValue",
     "Busy",
@@ -22,6 +23,7 @@ __all__ = [
     "ChangedMeanwhile",
     "ChatHistory",
     "ChatMessage",
+    "Damaged",
     "Edit",
     "Entry",
     "Fact",
@@ -71,12 +73,13 @@ __all__ = [
 _NAMES_BY_MODULE = {
     "store.store": "Store",
     "store.agent_api.recorder": "Recorder",
+    "store.agent_api.aio": "AsyncStore",
     "store.agent_api.chat": "ChatHistory ChatMessage",
     "store.agent_api.methods": "AgentFields",
     "store.agent_api.adk": "StoreSessionService session_service",
     "store.edits.facts": "FactsDiff LearnResult",
     "store.errors": (
-        "AlreadyExists Ambiguous BadValue Busy ChangedMeanwhile KeyFileUnsafe KeyringUnavailable NotFound"
+        "AlreadyExists Ambiguous BadValue Busy ChangedMeanwhile Damaged KeyFileUnsafe KeyringUnavailable NotFound"
         " NothingToUndo Refused SecretDamaged SecretLocked StoreError TooNew Unreadable WriteFailed WrongPassphrase"
     ),
     "store.model.entry": (
@@ -92,6 +95,7 @@ _MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() fo
 
 if TYPE_CHECKING:
     from store.agent_api.adk import StoreSessionService, session_service
+    from store.agent_api.aio import AsyncStore
     from store.agent_api.chat import ChatHistory, ChatMessage
     from store.agent_api.methods import AgentFields
     from store.agent_api.recorder import Recorder
@@ -102,6 +106,7 @@ if TYPE_CHECKING:
         BadValue,
         Busy,
         ChangedMeanwhile,
+        Damaged,
         KeyFileUnsafe,
         KeyringUnavailable,
         NotFound,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from sqlite_utils import Database
 
+    from store.agent_api.aio import AsyncStore
     from store.conversations.entries import Chains
     from store.conversations.record_blocks import BlocksSavepoint, PendingBlocks
     from store.conversations.records import Records
@@ -389,6 +390,13 @@ class Store(AgentMethods):
         from store.search.hits import Search
 
         return Search(self)
+
+    @cached_property
+    def aio(self) -> AsyncStore:
+        """Return the methods for agents to be awaited. They run in threads, so they do not stop the event loop."""
+        from store.agent_api.aio import AsyncStore
+
+        return AsyncStore(self)
 
     @cached_property
     def write_back(self) -> WriteBack:

@@ -48,21 +48,25 @@ class ChatHistory:
         """Return the one session that a command line gives each of its users."""
         return cls(store, username, f"session_{username}")
 
-    def messages(self) -> list[ChatMessage]:
-        """Return the messages in order, or an empty list if nothing was said yet."""
+    def messages(self, limit: int | None = None) -> list[ChatMessage]:
+        """Return the messages in order, or only the newest; an empty list if nothing was said yet."""
         try:
             session = self._store.sessions.get(self.id)
         except NotFound:
             return []
+        first = -1 if limit is None else self._store.chains.first_of_newest_messages(session.key, limit)
         return [
             {"role": _SHOWN_ROLES[entry.role], "content": _join_text(entry.parts)}
-            for entry in self._store.chains.entries(session.key)
+            for entry in self._store.chains.entries(session.key, first)
             if entry.kind == "message" and entry.role in _SHOWN_ROLES
         ]
 
-    def construct_prompt(self, system_prompt: str, input_text: str) -> str:
-        """Return the system prompt, the history and the new input as one text, in this order."""
-        messages = [*self.messages(), ChatMessage(role="User", content=input_text)]
+    def construct_prompt(self, system_prompt: str, input_text: str, limit: int | None = None) -> str:
+        """Return the system prompt, the history and the new input as one text, in this order.
+
+        A limit takes only the newest messages of the history.
+        """
+        messages = [*self.messages(limit), ChatMessage(role="User", content=input_text)]
         lines = [f"{message['role']}: {message['content']}" for message in messages]
         return "\n\n".join([system_prompt, *lines] if system_prompt else lines)
 
@@ -70,9 +74,11 @@ class ChatHistory:
         """Append one message, by the User or the Assistant."""
         self._append("", (role, content))
 
-    def run(self, input_text: str, generate: Callable[[str], str], system_prompt: str = "") -> str:
+    def run(
+        self, input_text: str, generate: Callable[[str], str], system_prompt: str = "", limit: int | None = None
+    ) -> str:
         """Call the model and store both sides. If the model fails, nothing is stored."""
-        answer = generate(self.construct_prompt(system_prompt, input_text))
+        answer = generate(self.construct_prompt(system_prompt, input_text, limit))
         self._append(system_prompt, ("User", input_text), ("Assistant", answer))
         return answer
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from store.errors import BadValue
 from store.formats.content_blocks import parse_blocks, parse_item, parse_response_tokens, part_to_block
-from store.model.entry import Entry, Json, NewEntry, NewRecord, StoredMessage
+from store.model.entry import Entry, Json, NewEntry, NewRecord, StoredMessage, Text
 from store.model.session import entry_id
 from store.rebuild import decode_or_none
 from store.text.validate import check_depth, decode, encode
@@ -32,18 +32,27 @@ def build_stored_messages(
             session_id,
             entry.seq,
             entry.role,
-            _read_original_blocks(records.get(entry.record or 0)) or [part_to_block(part) for part in entry.parts],
+            _read_original_blocks(entry, records.get(entry.record or 0)),
             entry.created_at,
+            entry.author,
         )
         for entry in entries
         if entry.kind == "message"
     ]
 
 
-def _read_original_blocks(data: bytes | None) -> list[Json] | None:
-    value = decode_or_none(data) if data is not None else None
-    content = value.get("content") if isinstance(value, Mapping) else None
-    return [content] if isinstance(content, str) else content if isinstance(content, list) else None
+def _read_original_blocks(entry: Entry, data: bytes | None) -> list[Json]:
+    """Return the blocks of a message as its record has them, else as its parts say. Text becomes a text block."""
+    record = decode_or_none(data) if data is not None else None
+    content = record.get("content") if isinstance(record, Mapping) else None
+    if isinstance(record, Mapping) and record.keys() == {"role", "content"}:
+        blocks = [part_to_block(Text(content))] if isinstance(content, str) else content
+        return list(blocks) if isinstance(blocks, list) else []
+    blocks = decode_or_none(content) if isinstance(content, str) and content.startswith("[") else content
+    # A row of a database may have blocks as JSON, and another one text that looks like JSON.
+    if isinstance(blocks, list) and parse_blocks(blocks) == entry.parts:
+        return blocks
+    return [part_to_block(part) for part in entry.parts]
 
 
 # ── Responses into entries ────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Unpack, cast
 
+from store.errors import BadValue
 from store.model.session import GLOBAL_SCOPE, Session, SessionFields, entry_id
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from store.edits.facts import Facts, LearnResult
     from store.edits.published import PublishedFiles
     from store.edits.summaries import Summaries
-    from store.model.entry import Json, StoredMessage
+    from store.model.entry import Entry, Json, StoredMessage
     from store.model.knowledge import PublishedFile, Summary
     from store.secrets.secrets import Secrets
 
@@ -83,14 +84,26 @@ class AgentMethods:
         session = self.sessions.get(session_id)
         return self.chains.append(session.key, [*parse_prompt(prompt), *parse_response(response)])
 
-    def load_input_history(self: AgentApiStore, session_id: str) -> list[Json]:
-        """Return the conversation as input items, with everything that the API returned."""
+    def add_items(self: AgentApiStore, session_id: str, items: Sequence[Json]) -> range:
+        """Append input items that have no Response yet, such as outputs of tools. Return the keys of the entries."""
+        from store.agent_api.convert import parse_prompt
+
+        if isinstance(items, str):
+            raise BadValue("The items must be a list, not text. Save a prompt with `save_turn`.")
+        return self.chains.append(self.sessions.get(session_id).key, parse_prompt(items))
+
+    def load_input_history(self: AgentApiStore, session_id: str, limit: int | None = None) -> list[Json]:
+        """Return the conversation as input items, with everything that the API returned.
+
+        A limit is a number of turns, the newest ones, so that no call is separated from its output.
+        """
         from store.rebuild import build_responses_input, decode_or_none
 
         with self.snapshot():
             session = self.sessions.get(session_id)
-            records = {key: decode_or_none(data) for key, data in self.records.iter_session(session.key)}
-            return build_responses_input(self.chains.entries(session.key), records)
+            first = -1 if limit is None else self.chains.first_of_newest_turns(session.key, limit)
+            records = {key: decode_or_none(data) for key, data in self.records.iter_session(session.key, first)}
+            return build_responses_input(self.chains.entries(session.key, first), records)
 
     # ── the fourth document: sessions and messages of blocks ──────────────────────────────────────
 
@@ -130,26 +143,42 @@ class AgentMethods:
             (key,) = self.chains.append(session.key, [entry])
             return entry_id(session.id, self.chains.entry_by_key(key)[1].seq)
 
-    def get_messages(self: AgentApiStore, session_id: str) -> list[StoredMessage]:
-        """Return the messages in order, each with the blocks exactly as they were given."""
+    def get_messages(self: AgentApiStore, session_id: str, limit: int | None = None) -> list[StoredMessage]:
+        """Return the messages in order, or only the newest, each with its content blocks as they were given.
+
+        Text comes back as a text block.
+        """
         from store.agent_api.convert import build_stored_messages
 
         with self.snapshot():
             session = self.sessions.get(session_id)
-            records = dict(self.records.iter_session(session.key))
-            entries = self.chains.entries(session.key)
+            first = -1 if limit is None else self.chains.first_of_newest_messages(session.key, limit)
+            records = dict(self.records.iter_session(session.key, first))
+            entries = self.chains.entries(session.key, first)
         return build_stored_messages(session.id, entries, records)
+
+    def get_entry(self: AgentApiStore, entry_id: str) -> Entry:
+        """Return one entry of any kind by its public id, such as `s1#0`. The header of a session has the number -1."""
+        return self.chains.entry_by_id(entry_id)
 
     # ── the fifth document: summaries, secrets, facts and files ───────────────────────────────────
 
     def set_summary(self: AgentApiStore, session_id: str, text: str, up_to_turn: int | None = None) -> Summary:
         return self.summaries.set(self.sessions.get(session_id), text, up_to_turn=up_to_turn, origin="library")
 
+    def get_summary(self: AgentApiStore, session_id: str) -> Summary | None:
+        """Return the current summary, or None."""
+        return self.summaries.current(self.sessions.get(session_id))
+
     def set_secret(self: AgentApiStore, session_id: str, key: str, value: str) -> None:
         self.secrets.set(self.sessions.get(session_id), key, value)
 
     def get_secret(self: AgentApiStore, session_id: str, key: str) -> str:
         return self.secrets.get(self.sessions.get(session_id), key)
+
+    def list_secret_names(self: AgentApiStore, session_id: str) -> list[str]:
+        """Return the names of the sealed secrets of a session. The vault may be locked."""
+        return [secret.key for secret in self.secrets.names(self.sessions.get(session_id))]
 
     def learn(
         self: AgentApiStore,

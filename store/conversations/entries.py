@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +11,7 @@ from store.conversations.derive import DerivedRows
 from store.conversations.parts import decode_parts
 from store.conversations.superseded import recount
 from store.conversations.tool_calls import JOIN_CALL_ENTRIES, select_calls
-from store.errors import NotFound
+from store.errors import BadValue, NotFound
 from store.model.entry import Entry, NewEntry, PairedCall, Tokens, Turn
 from store.text.validate import decode, encode
 
@@ -24,10 +25,18 @@ _ENTRIES_BY_KEYS = f"""
     cross join entries on entries.key = keys.value cross join sessions on sessions.key = entries.session
 """
 _ENTRIES_BETWEEN = f"select {_ENTRY_COLUMNS} from entries where session = ? and seq between ? and ? order by seq"
+_FIRST_OF_NEWEST_MESSAGES = """
+    select min(seq) from (
+        select seq from entries where session = ? and kind = 'message' order by seq desc limit ?
+    )
+"""
+_FIRST_OF_NEWEST_TURNS = "select min(seq) from entries where session = ? and turn > ?"
 _TURN_ZERO_SPAN = """
     select 0, min(seq), max(seq), min(created_at), max(created_at) from entries where session = ? and turn = 0
 """
 _TURN_SPANS = "select n, first_seq, last_seq, started_at, ended_at from turns where session = ? order by n"
+
+_SEQ = re.compile(r"-?[0-9]{1,18}")
 
 MAX_SEQ = 2**62
 
@@ -65,6 +74,12 @@ class Chains:
             raise NotFound(f"No such entry: {seq}.")
         return entries[0]
 
+    def entry_by_id(self, public_id: str) -> Entry:
+        session_id, separator, seq = public_id.rpartition("#")
+        if not separator or not _SEQ.fullmatch(seq):
+            raise NotFound(f"No such entry: {public_id!r}. Its id is that of its session, `#` and a number.")
+        return self.entry(self._store.sessions.get(session_id).key, int(seq))
+
     def entries_by_keys(self, keys: Sequence[int]) -> list[tuple[str, Entry]]:
         """Return the entries with these keys, in this order, each with the public id of its session.
 
@@ -75,6 +90,16 @@ class Chains:
             for row in self._store.rows(_ENTRIES_BY_KEYS, encode(keys).decode())
         }
         return [entries[key] for key in keys if key in entries]
+
+    def first_of_newest_messages(self, session: int, limit: int) -> int:
+        """Return the seq at which the newest messages begin."""
+        (first,) = self._store.row(_FIRST_OF_NEWEST_MESSAGES, session, _validate_limit(limit))
+        return MAX_SEQ if first is None else int(first)
+
+    def first_of_newest_turns(self, session: int, limit: int) -> int:
+        """Return the seq at which the newest turns begin."""
+        (first,) = self._store.row(_FIRST_OF_NEWEST_TURNS, session, self.last_turn(session) - _validate_limit(limit))
+        return MAX_SEQ if first is None else int(first)
 
     def entry_by_key(self, key: int) -> tuple[str, Entry]:
         entries = self.entries_by_keys([key])
@@ -242,3 +267,9 @@ _COPY_CALLS = f"""
     from tool_calls {JOIN_CALL_ENTRIES}
     where tool_calls.session = :parent and coalesce(asked.seq, answered.seq) <= :last_seq
 """
+
+
+def _validate_limit(limit: int) -> int:
+    if limit < 0:
+        raise BadValue(f"The limit must not be negative: {limit}.")
+    return limit

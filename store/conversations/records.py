@@ -164,15 +164,20 @@ class Records:
             raise NotFound(f"No such record: {key}.")
         return self._read_with_parts(row)[: row.length]
 
-    def iter_session(self, session: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the key and the data of every record of the session once, in the order of the chain."""
+    def iter_session(self, session: int, first: int = -1) -> Iterator[tuple[int, bytes]]:
+        """Yield the key and the data of every record of the session once, in the order of the chain.
+
+        `first` is the seq at which to begin.
+        """
         rows = self._select(
             f"""
             {_SELECT_RECORD} join (
-                select record, min(seq) as seq from entries where session = ? and record is not null group by record
+                select record, min(seq) as seq from entries
+                where session = ? and seq >= ? and record is not null group by record
             ) as chain on chain.record = records.key order by chain.seq
             """,
             session,
+            first,
         )
         for row in rows:
             yield row.key, self._read_with_parts(row)[: row.length]
@@ -192,8 +197,8 @@ class Records:
         row = self._store.row(f"{_SELECT_RECORD} where key = ?", key)
         return None if row is None else _RecordRow._make(row)
 
-    def _select(self, sql: str, value: int | str) -> list[_RecordRow]:
-        return list(map(_RecordRow._make, self._store.rows(sql, value)))
+    def _select(self, sql: str, *values: int | str) -> list[_RecordRow]:
+        return list(map(_RecordRow._make, self._store.rows(sql, *values)))
 
     def _read_with_parts(self, row: _RecordRow) -> bytes:
         """Return the record followed by the parts that are stored behind it."""

@@ -228,6 +228,8 @@ class StoredMessage(NamedTuple):
     role: str
     content: list[Json]
     created_at: str
+    author: str = ""
+    "Is who said it, if the conversation has several people."
 
 
 INTERRUPTED_RESULT = "Interrupted: the conversation was forked before this call had ended."

@@ -72,6 +72,16 @@ class Session(NamedTuple):
     def title(self) -> str:
         return self.own_title or self.agent_title or self.first_prompt
 
+    @property
+    def working_dir(self) -> str:
+        """Return the folder under the name that the fourth document gives it."""
+        return self.cwd
+
+    @property
+    def token_count(self) -> int:
+        """Return all tokens under the name that the fourth document gives them."""
+        return self.tokens_total
+
 
 class SessionFields(TypedDict, total=False):
     "Names the fields that can be given when a session is created or updated."

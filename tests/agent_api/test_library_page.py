@@ -42,6 +42,10 @@ def list_parameters(function: object) -> list[str]:
     return [name for name in inspect.signature(function).parameters if name != "self"]
 
 
+def list_methods_for_agents() -> dict[str, object]:
+    return {name: value for name, value in vars(AgentMethods).items() if not name.startswith("_")}
+
+
 # ── examples ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -58,7 +62,17 @@ def test_an_example_prints_what_the_page_says(example: str, tmp_path: Path) -> N
 def test_every_section_but_the_lists_has_an_example() -> None:
     sections = re.split(r"^## ", PAGE, flags=re.MULTILINE)
     without = [section.splitlines()[0] for section in sections if "```python" not in section]
-    assert without == ["Types", "Examples to copy"]
+    assert without == ["Examples to copy"]
+
+
+def test_every_public_name_is_in_an_example() -> None:
+    words = {word for example in EXAMPLES for word in re.findall(r"\w+", example)}
+    assert {*store.__all__, *ADK_NAMES} - words == set()
+
+
+def test_every_method_for_agents_is_called_in_an_example() -> None:
+    called = {name for example in EXAMPLES for name in re.findall(r"\b(?:store|aio)\.(\w+)\b", example)}
+    assert set(list_methods_for_agents()) - called == set()
 
 
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────
@@ -74,8 +88,7 @@ def test_the_page_lists_every_method_for_agents_with_its_parameters() -> None:
     listed = list_rows("")
     for name in [name for name in listed if "." in name]:
         del listed[name]
-    methods = {name: value for name, value in vars(AgentMethods).items() if not name.startswith("_")}
-    assert listed == {name: list_parameters(method) for name, method in methods.items()}
+    assert listed == {name: list_parameters(method) for name, method in list_methods_for_agents().items()}
 
 
 @pytest.mark.parametrize("class_name", sorted(CLASSES))

@@ -125,7 +125,7 @@ def test_a_fork_survives_the_purge_of_its_parent(store: Store) -> None:
     assert [hit.session_id for hit in store.search.find('"prompt 1"')[0]] == ["fork"]
     assert store.search.find('"prompt 3"')[1] == 0
     assert len(store.chains.all_tool_calls()) == 2
-    assert store.get_messages("younger")[0].content == ["prompt 1 of a"]
+    assert store.get_messages("younger")[0].content == [{"type": "text", "text": "prompt 1 of a"}]
     assert (younger.turns, younger.entries) == (0, 0)
 
 

@@ -266,7 +266,7 @@ def read_until_stopped(report: Reporter, path: str, read_some: str, stop: str) -
                 with contextlib.suppress(NotFound):
                     assert all(turn.entries for turn in store.chains.turns(session.key))
                     for message in store.get_messages(session.id):
-                        text = message.content[0]
+                        text = message.content[0]["text"]
                         assert text == f"{session.id} says it" or (
                             text.startswith(f"{session.id} says it at length ") and len(text) > 40_000
                         ), (session.id, text[:40])

@@ -47,11 +47,11 @@ def check_store_contents(path: Path, acknowledged: list[list[tuple[str, str]]]) 
     with Store.open(path) as store:
         assert check_store(store) == []
         stored = {
-            message.id: message.content
+            message.id: message.content[0]["text"]
             for session in store.list_sessions(100)
             for message in store.get_messages(session.id)
         }
-        assert stored == {entry: [text] for entries_of_writer in acknowledged for entry, text in entries_of_writer}
+        assert stored == {entry: text for entries_of_writer in acknowledged for entry, text in entries_of_writer}
         total = sum(map(len, acknowledged))
         assert store.search.find("says")[1] == total
         assert len(store.get_messages(SHARED_SESSION)) == total // 2

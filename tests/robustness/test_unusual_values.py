@@ -108,7 +108,7 @@ def test_a_message_is_read_back_unchanged(shared_store: Store, blocks: Json, rol
     entry = shared_store.append_message(session.id, role, blocks)
     (message,) = shared_store.get_messages(session.id)
     assert (message.id, message.role) == (entry, role)
-    assert is_same_json(message.content, [blocks] if isinstance(blocks, str) else blocks)
+    assert is_same_json(message.content, [{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks)
     read_everything(shared_store, session)
 
 
@@ -373,8 +373,8 @@ def test_a_message_of_many_megabytes(store: Store, megabytes: int) -> None:
     store.append_message("a", "user", words)
     store.append_message("a", "assistant", "that was long")
     first, second = store.get_messages("a")
-    assert first.content == [words]
-    assert second.content == ["that was long"]
+    assert first.content == [{"type": "text", "text": words}]
+    assert second.content == [{"type": "text", "text": "that was long"}]
     assert store.chains.entry(store.get_session("a").key, 0).text == words
     assert [hit.entry for hit in store.search.find(f'"line {500 * megabytes - 1}"')[0]] == ["a#0"]
     assert len(store.get_session("a").first_prompt) <= 200
