@@ -218,7 +218,7 @@ def test_the_outcome_of_a_call_comes_from_events_or_outputs(synced: Store) -> No
     assert [(call.call_id, call.status, call.duration_ms) for call in calls[:3]] == [
         ("call_1", "error", 1500.0),
         ("call_2", "ok", 100.0),
-        ("call_3", "error", None),
+        ("call_3", "error", 1000.0),
     ]
     assert calls[0].result.startswith("1 failed, and much more")
     assert calls[1].result == "a.py"
@@ -226,6 +226,71 @@ def test_the_outcome_of_a_call_comes_from_events_or_outputs(synced: Store) -> No
     assert (paged.status, paged.duration_ms) == ("error", 2.0)
     (oldest,) = synced.chains.tool_calls(find(synced, OLDEST).key)
     assert (oldest.name, oldest.status) == ("local_shell", "error")
+
+
+# ── how long calls took ───────────────────────────────────────────────────────────────────────────
+
+
+def call(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call", "name": "exec_command", "arguments": "{}", "call_id": call_id}
+
+
+def result(call_id: str, output: Any) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+def at(second: int, payload: dict[str, Any], kind: str = "response_item") -> str:
+    time = f"2026-05-09T09:00:{second:02}.500Z"
+    return json.dumps({"timestamp": time, "type": kind, "payload": payload}, separators=(",", ":")) + "\n"
+
+
+def durations(store: Store) -> dict[str, float | None]:
+    sql = "select call_id, duration_ms from tool_calls where session = ?"
+    return dict(store.rows(sql, find(store, TWICE).key))
+
+
+HEAD = "Chunk ID: 1\nWall time: {} seconds\nProcess exited with code 0\nOutput:\n"
+CALLS = [
+    at(0, META, "session_meta"),
+    at(1, user("Run them")),
+    at(2, call("wall")),
+    at(7, result("wall", HEAD.format("1.25") + "Wall time: 9 seconds")),
+    at(8, call("blocks")),
+    at(9, result("blocks", [{"type": "input_text", "text": HEAD.format("0.0000")}])),
+    at(10, call("times")),
+    at(14, result("times", "Wall time: 1 seconds is what it printed")),
+    at(15, call("event")),
+    at(16, {"type": "exec_command_end", "call_id": "event", "duration": {"secs": 3, "nanos": 0}}, "event_msg"),
+    at(17, result("event", HEAD.format("1.0"))),
+    at(18, call("first")),
+    at(19, call("second")),
+    at(22, result("second", "x")),
+    at(24, result("first", "x")),
+    at(25, call("copied")),
+    at(25, result("copied", "x")),
+    at(26, call("open")),
+]
+DURATIONS = {
+    "wall": 1250,
+    "blocks": 0,
+    "times": 4000,
+    "event": 3000,
+    "first": 6000,
+    "second": 3000,
+    "copied": None,
+    "open": None,
+}
+
+
+@pytest.mark.parametrize("cut", [len(CALLS), *range(2, len(CALLS), 2)])
+def test_a_call_took_what_codex_says_or_the_time_until_its_result(store: Store, tmp_path: Path, cut: int) -> None:
+    path = write_rollout(tmp_path)
+    path.write_text("".join(CALLS[:cut]))
+    sync_paths(store, tmp_path)
+    with path.open("a") as file:
+        file.writelines(CALLS[cut:])
+    sync_paths(store, tmp_path)
+    assert durations(store) == DURATIONS
 
 
 def test_tokens_are_counted_once_and_without_the_cached(synced: Store) -> None:

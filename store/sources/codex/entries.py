@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, cast
 
 from store.errors import BadValue
@@ -26,7 +27,7 @@ from store.model.entry import (
 from store.sources.codex.files import unwrap_line
 from store.sources.codex.prompts import extract_prompt, extract_typed_text
 from store.sources.contract import ForeignSummary
-from store.sources.kit.jsonl import as_count, as_dict, as_str, first_str
+from store.sources.kit.jsonl import as_count, as_dict, as_str, as_time, first_str
 from store.text.validate import parse
 
 EVENT_TYPES = frozenset(
@@ -38,6 +39,7 @@ _RESULT_TYPES = frozenset(
     ["function_call_output", "custom_tool_call_output", "tool_search_output", "local_shell_call_output"]
 )
 _EXIT_CODE = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
+_WALL_TIME = re.compile(r"^Wall time:? (\d{1,9}(?:\.\d+)?) seconds$", re.MULTILINE)
 _OUTPUT_HEADING = "\nOutput:\n"
 _NON_CALL_ITEMS = frozenset(["UserMessage", "AgentMessage", "Reasoning", "Plan"])
 _MAX_OPEN_CALLS = 20
@@ -95,6 +97,8 @@ class CodexEntryReader:
         self._is_subagent = is_subagent
         self._model = ""
         self._total_tokens = Tokens()
+        self._call_times: dict[str, str] = {}
+        "The times of the calls that have no result yet."
         self._turn_count = 0
         self._message_number = 0
         self._is_answering = False
@@ -111,6 +115,7 @@ class CodexEntryReader:
             "message": self._message_number,
             "answering": self._is_answering,
             "ends": cast("Json", outcomes),
+            "calls": dict(list(self._call_times.items())[-_MAX_OPEN_CALLS:]),
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
@@ -120,6 +125,7 @@ class CodexEntryReader:
             state["message"],
             state["answering"],
         )
+        self._call_times = dict(state.get("calls", {}))
         self._outcomes = {call_id: CallOutcome(*outcome) for call_id, outcome in state["ends"].items()} | self._outcomes
 
     def read_entry(self, value: Json, *, is_injected: bool = False) -> NewEntry:
@@ -133,6 +139,10 @@ class CodexEntryReader:
             entry = self._read_event(kind, payload)
         else:
             entry = NewEntry(kind="unknown", parts=(Opaque(kind, value),))
+        if kind == "response_item":
+            entry.parts = tuple(
+                self._add_duration(part, as_time(as_dict(value).get("timestamp"))) for part in entry.parts
+            )
         self._turn_count += entry.begins_turn()
         if entry.role == "assistant":
             self._message_number += not self._is_answering
@@ -141,6 +151,18 @@ class CodexEntryReader:
         elif entry.role in ("user", "tool"):
             self._is_answering = False
         return entry
+
+    def _add_duration(self, part: Part, time: str) -> Part:
+        """Return a result with the time since its call, if nothing more exact is known. A copied past has one time."""
+        if isinstance(part, ToolCall) and time:
+            self._call_times[part.id] = time
+        if not isinstance(part, ToolResult):
+            return part
+        called = self._call_times.pop(part.call_id, "")
+        if part.duration_ms is not None or not called or time <= called:
+            return part
+        duration = datetime.fromisoformat(time) - datetime.fromisoformat(called)
+        return replace(part, duration_ms=duration.total_seconds() * 1000)
 
     # ── response items ────────────────────────────────────────────────────────────────────────────
 
@@ -174,7 +196,8 @@ class CodexEntryReader:
         call_id = as_str(item.get("call_id")) or as_str(item.get("id"))
         output = item.get("output", item.get("tools"))
         output, failed, seconds = _unwrap_output(output)
-        result = ToolResult(call_id, _strip_image_data(output), failed, duration_ms=seconds * 1000 if seconds else None)
+        duration = seconds * 1000 if seconds is not None else None
+        result = ToolResult(call_id, _strip_image_data(output), failed, duration_ms=duration)
         outcome = self._outcomes.get(call_id)
         if outcome is None:
             return result
@@ -186,9 +209,8 @@ class CodexEntryReader:
         )
         outcome.output = ""
         is_error = failed if outcome.failed is None else outcome.failed
-        return replace(
-            result, output=full_output, is_error=is_error, duration_ms=outcome.duration_ms or result.duration_ms
-        )
+        duration = result.duration_ms if outcome.duration_ms is None else outcome.duration_ms
+        return replace(result, output=full_output, is_error=is_error, duration_ms=duration)
 
     # ── compactions and events ────────────────────────────────────────────────────────────────────
 
@@ -259,8 +281,8 @@ def _parse_parts(kind: str, item: dict[str, Json]) -> tuple[Part, ...]:
     return parse_item(item)
 
 
-def _unwrap_output(output: Json) -> tuple[Json, bool, float]:
-    """Return the output itself, whether the call failed, and the seconds it took, or 0 if unknown."""
+def _unwrap_output(output: Json) -> tuple[Json, bool, float | None]:
+    """Return the output itself, whether the call failed, and the seconds it took, or None if unknown."""
     fields = as_dict(output)
     if isinstance(output, str) and output.startswith("{"):
         try:
@@ -271,11 +293,20 @@ def _unwrap_output(output: Json) -> tuple[Json, bool, float]:
         metadata = as_dict(fields.get("metadata"))
         code, seconds = metadata.get("exit_code"), metadata.get("duration_seconds")
         failed = (isinstance(code, int) and code != 0) or fields.get("success") is False
-        duration = float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else 0.0
+        duration = float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else None
         return fields.get("output", fields.get("content")), failed, duration
     head = output.partition(_OUTPUT_HEADING)[0][:1000] if isinstance(output, str) else ""
     exited = _EXIT_CODE.search(head)
-    return output, bool(exited and exited[1].strip("-0")), 0.0
+    return output, bool(exited and exited[1].strip("-0")), _find_wall_time(output)
+
+
+def _find_wall_time(output: Json) -> float | None:
+    """Return the seconds in the lines that Codex writes before the output of a command."""
+    first = output[0] if isinstance(output, list) and output else output
+    text = first if isinstance(first, str) else as_str(as_dict(first).get("text"))
+    head, heading, _ = text.partition(_OUTPUT_HEADING)
+    match = _WALL_TIME.search(head[:1000]) if heading else None
+    return float(match[1]) if match else None
 
 
 def _strip_image_data(output: Json) -> Json:
