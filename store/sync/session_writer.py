@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from store.store import Store
 
 _SELECT_STORED = """
-    select records.digest, entries.inherited from entries left join records on records.key = entries.record
+    select records.digest, entries.inherited, entries.turn > lag(entries.turn, 1, 0) over (order by entries.seq)
+    from entries left join records on records.key = entries.record
     where entries.session = ? and entries.seq >= 0 order by entries.seq
 """
 
@@ -29,8 +30,8 @@ class SessionWriter:
         self.superseded: list[Session] = []
         self._extend_only = extend_only
         "When set, entries that differ from the stored ones are an older copy of the session, and change nothing."
-        self._stored: list[tuple[bytes | None, int]] = [] if is_append else store.rows(_SELECT_STORED, session.key)
-        "Holds the digest of each stored entry, and whether it is inherited."
+        self._stored: list[tuple[bytes | None, int, int]] = [] if is_append else store.rows(_SELECT_STORED, session.key)
+        "Holds the digest of each stored entry, whether it is inherited, and whether it begins a turn."
         self._position = 0
         self._changed_owners: dict[int, bool] = {}
         "Maps seqs to whether the entry is inherited, where the store says otherwise."
@@ -41,9 +42,7 @@ class SessionWriter:
             return
         entries = batch.entries
         start = 0
-        while (
-            start < len(entries) and self._position < len(self._stored) and self._matches_stored(entries[start])
-        ):
+        while start < len(entries) and self._position < len(self._stored) and self._matches_stored(entries[start]):
             if bool(self._stored[self._position][1]) != entries[start].inherited:
                 self._changed_owners[self._position] = entries[start].inherited
             start += 1
@@ -64,7 +63,11 @@ class SessionWriter:
             rows.block.stored_count += len(rows.records)
 
     def _matches_stored(self, entry: NewEntry) -> bool:
-        return entry.record is not None and compute_digest(entry.record.data) == self._stored[self._position][0]
+        """Return whether an entry is the stored one. It is not if it begins a turn now, or does so no more: what
+        follows a record may show what it is."""
+        digest, _, begins_turn = self._stored[self._position]
+        is_same_turn = self._extend_only or entry.begins_turn() == bool(begins_turn)
+        return entry.record is not None and is_same_turn and compute_digest(entry.record.data) == digest
 
     def finish(self) -> None:
         """Follow the source where it has less than the store, or where it now shares entries with another session."""

@@ -350,7 +350,7 @@ def test_a_bad_line_is_one_problem(store: Store, agent_home: Path) -> None:
     path.write_bytes(b"\xff\x00rubbish\n" + b"[" * 9000 + b"\n" + path.read_bytes())
     report = sync_paths(store, agent_home)
     assert [problem.where for problem in report.problems] == [f"{path}:0", f"{path}:10"]
-    assert len(stored_texts(store, OLD)) == 4
+    assert [entry.kind for entry in stored_entries(store, OLD)] == ["unknown"] * 2 + ["message"] * 4
 
 
 def expiry(agent_home: Path) -> str:

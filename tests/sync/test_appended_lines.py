@@ -96,8 +96,6 @@ def test_following_line_by_line_equals_one_complete_read(kind: str, step: int, t
     lines = growing.path.read_bytes().splitlines(keepends=True)
     with Store.open(tmp_path / "followed.db") as followed, Store.open(tmp_path / "complete.db") as complete:
         for end in range(step, len(lines) + step, step):
-            # Claude Code writes a command and its output together.
-            end += any(b"<local-command-stdout>" in line for line in lines[end : end + 1])
             growing.path.write_bytes(b"".join(lines[:end]))
             assert sync_paths(followed, growing.root).problems == []
         sync_paths(complete, growing.root)

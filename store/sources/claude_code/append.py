@@ -3,14 +3,14 @@ conversation. After a rewind, a copy, a sub-agent among the lines or a new title
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.model.entry import Json, NewEntry
-from store.sources.claude_code.branches import MESSAGE_TYPES, TITLE_FIELDS
+from store.model.entry import Json
+from store.sources.claude_code.branches import MESSAGE_TYPES, TITLE_FIELDS, CommandOutputs
 from store.sources.claude_code.entries import ClaudeEntryReader
-from store.sources.claude_code.prompts import extract_prompt, is_command, is_command_output
+from store.sources.claude_code.prompts import extract_prompt, is_command_output
 from store.sources.contract import Batch, Problem
 from store.sources.kit import transcripts
 from store.sources.kit.jsonl import FileMark, JsonLine, as_dict, as_str
@@ -25,14 +25,40 @@ class ClaudeMark(transcripts.TranscriptMark):
     turn: list[str]
     "The uuids of the last prompt and of its descendants."
     titles: dict[str, str]
+    summary_title: str
+    "The title that a record of any transcript gave to the session."
+    is_command_open: bool
+    "Is set when no message followed the last command. What follows may show that it was read wrongly."
 
-    def read_appended(self, path: Path) -> list[Batch] | None:
+    def read_appended(self, path: Path, summary_title: str) -> list[Batch] | None:
         appended = self.file.read_appended(path)
-        if appended is None or not all(self._continues_turn(as_dict(line.value)) for line in appended[0]):
+        if appended is None or summary_title != self.summary_title:
             return None
-        return self._read_lines(path, *appended)
+        lines, file = appended
+        values = [as_dict(line.value) for line in lines]
+        local_commands = self._find_local_commands(values)
+        if local_commands is None or not all(
+            self._continues_turn(value, is_local_command=index in local_commands) for index, value in enumerate(values)
+        ):
+            return None
+        return self._read_lines(path, lines, local_commands, file)
 
-    def _continues_turn(self, value: Mapping[str, Json]) -> bool:
+    def _find_local_commands(self, values: Sequence[Mapping[str, Json]]) -> set[int] | None:
+        """Return the indexes of the local commands, or None when a command that was read before may be one."""
+        local_commands: set[int] = set()
+        commands = CommandOutputs(local_commands)
+        uuids = {as_str(value.get("uuid")) for value in values}
+        for index, value in enumerate(values):
+            if as_str(value.get("type")) in MESSAGE_TYPES:
+                is_own_output = commands.is_open and as_str(value.get("parentUuid")) in uuids
+                if self.is_command_open or (is_command_output(value) and not is_own_output):
+                    return None
+                commands.add(index, value)
+        self.is_command_open |= commands.is_open
+        commands.finish()
+        return local_commands
+
+    def _continues_turn(self, value: Mapping[str, Json], *, is_local_command: bool) -> bool:
         kind, uuid = as_str(value.get("type")), replace_surrogates(as_str(value.get("uuid")))
         parent = replace_surrogates(as_str(value.get("parentUuid")) or as_str(value.get("logicalParentUuid")))
         if kind in TITLE_FIELDS and as_str(value.get(TITLE_FIELDS[kind])) != self.titles.get(kind):
@@ -43,32 +69,21 @@ class ClaudeMark(transcripts.TranscriptMark):
             return True
         if parent not in self.turn or uuid in self.turn:
             return False
-        is_turn_start = kind == "user" and extract_prompt(value) is not None
+        is_turn_start = kind == "user" and extract_prompt(value) is not None and not is_local_command
         self.turn = [uuid] if is_turn_start else [*self.turn[-MAX_TURN_RECORDS:], uuid]
         return True
 
-    def _read_lines(self, path: Path, lines: list[JsonLine], file: FileMark) -> list[Batch]:
+    def _read_lines(self, path: Path, lines: list[JsonLine], local_commands: set[int], file: FileMark) -> list[Batch]:
         problems: list[Problem] = []
         entry_reader = ClaudeEntryReader(problems, is_subagent=self.is_agent)
         entry_reader.restore_state(self.parser_state)
-        entries = [self._read_entry(entry_reader, path, lines, index) for index in range(len(lines))]
+        entries = [
+            self.attach_record(
+                entry_reader.read_entry(line.value, path, is_local_command=index in local_commands), line, path
+            )
+            for index, line in enumerate(lines)
+        ]
         self.file, self.parser_state = file, entry_reader.save_state()
         batches = self.build_batches(entries, problems, {})
         batches[-1].summary = entry_reader.summary
         return batches
-
-    def _read_entry(self, entry_reader: ClaudeEntryReader, path: Path, lines: list[JsonLine], index: int) -> NewEntry:
-        value = as_dict(lines[index].value)
-        is_user_command = value.get("type") == "user" and is_command(
-            as_str(as_dict(value.get("message")).get("content"))
-        )
-        entry = entry_reader.read_entry(
-            lines[index].value, path, is_local_command=is_user_command and _has_command_output(lines[index + 1 :])
-        )
-        return self.attach_record(entry, lines[index], path)
-
-
-def _has_command_output(lines: list[JsonLine]) -> bool:
-    """Return whether the next message is the output of a command."""
-    messages = (value for line in lines if (value := as_dict(line.value)).get("type") in MESSAGE_TYPES)
-    return is_command_output(next(messages, {}))

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store.model.entry import Json
-from store.sources.claude_code.prompts import extract_prompt, is_command, is_command_output
+from store.sources.claude_code.prompts import (
+    SYNTHETIC_MODEL,
+    extract_prompt,
+    is_command,
+    is_command_output,
+    names_command_first,
+)
 from store.sources.contract import Problem
 from store.sources.kit.jsonl import (
     PATH_ERRORS,
@@ -23,11 +29,15 @@ from store.sources.kit.jsonl import (
     open_file,
     read_cached_lines,
 )
+from store.sources.kit.line_scan import separate_records
 from store.text.validate import replace_surrogates
 
 MAIN_BRANCH = ""
 MAX_PROMPT_CHARS = 2_000
 TITLE_FIELDS = {"custom-title": "customTitle", "ai-title": "aiTitle"}
+SUMMARY_TYPE = "summary"
+"""The type of the records in which versions before 2.1 wrote titles, often into the file of another session."""
+
 MESSAGE_TYPES = frozenset(["user", "assistant", "system"])
 
 
@@ -35,9 +45,9 @@ class TranscriptNode(NamedTuple):
     position: int
     parent: str
     "Is empty at a root."
-    is_prompt: bool
-    is_message: bool
-    "Is set when the user or the assistant wrote it, not the program."
+    is_typed: bool
+    "Is set for a prompt and for a local command."
+    is_answer: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +84,26 @@ class TranscriptTree:
     "The call's id, by the id of the sub-agent that it started."
     local_commands: set[int] = field(default_factory=set)
     "The indexes of commands that sent nothing to the model."
+    is_command_open: bool = False
+    "Is set when no message follows the last command, so that it is not known yet what it is."
+    has_only_sidechains: bool = False
+    "Is set when the file has no conversation of its own. Its first side chain is the session then."
     cwd: str = ""
     times: dict[int, str] = field(default_factory=dict)
     "The time by record index, for records that have one."
     record_count: int = 0
+
+    def is_prompt(self, uuid: str) -> bool:
+        return self.nodes[uuid].is_typed and self.nodes[uuid].position not in self.local_commands
+
+    def is_conversation(self, uuid: str) -> bool:
+        """Return whether a record is a prompt or an answer. A local command and what it printed are neither."""
+        return self.nodes[uuid].is_answer or self.is_prompt(uuid)
+
+    def branch_title(self, branch: str) -> str:
+        """Return the first prompt of a branch, which may come after local commands."""
+        own = (uuid for uuid in self.prompts if self.branch_of.get(self.nodes[uuid].position) == branch)
+        return next((self.prompts[uuid] for uuid in own if self.is_prompt(uuid)), "")
 
     def lineage(self, branch: str) -> dict[str, int]:
         """Return the branches whose records a branch consists of, each with the last index that it shares."""
@@ -100,9 +126,9 @@ def find_open_turn(tree: TranscriptTree) -> list[str]:
     """Return the last prompt of the main conversation and its descendants, or nothing when the conversation does not
     plainly continue from that prompt."""
     main = [uuid for uuid, node in tree.nodes.items() if tree.branch_of.get(node.position, MAIN_BRANCH) == MAIN_BRANCH]
-    messages = [uuid for uuid in main if tree.nodes[uuid].is_message]
-    prompts = [uuid for uuid in main if tree.nodes[uuid].is_prompt]
-    if not prompts or prompts[-1] not in _path_to_root(tree, messages[-1]):
+    conversation = list(filter(tree.is_conversation, main))
+    prompts = list(filter(tree.is_prompt, conversation))
+    if not prompts or prompts[-1] not in _path_to_root(tree, conversation[-1]):
         return []
     turn = dict.fromkeys(prompts[-1:])
     for uuid in main:
@@ -135,18 +161,13 @@ def build_tree(files: Sequence[Path], *, is_subagent: bool) -> TranscriptTree:
     tree = TranscriptTree()
     sidechain: set[str] = set()
     repeated: dict[int, str] = {}
-    open_command: int | None = None
+    commands = CommandOutputs(tree.local_commands)
     for index, _, line in read_numbered_lines(files, []):
         value = as_dict(line.value)
         tree.record_count = index + 1
         kind = as_str(value.get("type"))
         _collect(tree, index, kind, value)
-        if open_command is not None and kind in MESSAGE_TYPES:
-            if is_command_output(value):
-                tree.local_commands.add(open_command)
-            open_command = None
-        if kind == "user" and is_command(as_str(as_dict(value.get("message")).get("content"))):
-            open_command = index
+        commands.add(index, value)
         uuid = _parse_id(value.get("uuid"))
         if uuid in tree.nodes:
             repeated[index] = uuid
@@ -156,14 +177,46 @@ def build_tree(files: Sequence[Path], *, is_subagent: bool) -> TranscriptTree:
         if text is not None:
             tree.prompts[uuid] = text[:MAX_PROMPT_CHARS]
         parent = _parse_id(value.get("parentUuid")) or _parse_id(value.get("logicalParentUuid"))
-        is_message = kind in ("user", "assistant") and value.get("isMeta") is not True
-        tree.nodes[uuid] = TranscriptNode(index, parent, text is not None, is_message)
+        is_answer = kind == "assistant" and as_dict(value.get("message")).get("model") != SYNTHETIC_MODEL
+        tree.nodes[uuid] = TranscriptNode(index, parent, text is not None, is_answer)
         if value.get("isSidechain") is True and not is_subagent:
             sidechain.add(uuid)
+    tree.is_command_open = commands.is_open
+    commands.finish()
     _BranchSplitter(tree, sidechain).run()
     for index, uuid in repeated.items():
         tree.branch_of[index] = tree.branch_of.get(tree.nodes[uuid].position, MAIN_BRANCH)
     return tree
+
+
+class CommandOutputs:
+    """Finds out which commands are local. The output of a local command follows it, or names it as its parent."""
+
+    def __init__(self, local_commands: set[int]) -> None:
+        self._local_commands = local_commands
+        self._open_command: int | None = None
+        self._by_uuid: dict[str, int] = {}
+        self._names_command_first = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._open_command is not None
+
+    def add(self, index: int, value: Mapping[str, Json]) -> None:
+        if as_str(value.get("type")) not in MESSAGE_TYPES:
+            return
+        if is_command_output(value):
+            commands = (self._open_command, self._by_uuid.get(_parse_id(value.get("parentUuid"))))
+            self._local_commands.update(command for command in commands if command is not None)
+        self._open_command = None
+        if is_command(value):
+            self._open_command = self._by_uuid[_parse_id(value.get("uuid"))] = index
+            self._names_command_first = names_command_first(value)
+
+    def finish(self) -> None:
+        """Decide what a command is that no message follows yet. What follows later may show that it is another one."""
+        if self._open_command is not None and self._names_command_first:
+            self._local_commands.add(self._open_command)
 
 
 def _parse_id(value: Json) -> str:
@@ -207,13 +260,24 @@ class _BranchSplitter:
             self.children.setdefault(node.parent, []).append(uuid)
 
     def run(self) -> None:
-        for uuid in self.sidechain:
-            if self.tree.nodes[uuid].parent not in self.sidechain:
-                self._assign(TranscriptBranch(uuid, "sidechain"), self._descendants(uuid))
-        pending = [(MAIN_BRANCH, [uuid for uuid in self.tree.nodes if uuid not in self.sidechain])]
+        own = [uuid for uuid in self.tree.nodes if uuid not in self.sidechain]
+        self._split_off_sidechains(is_lone=not any(map(self.tree.is_conversation, own)))
+        pending = [(MAIN_BRANCH, own)]
         while pending:
             branch, members = pending.pop()
             pending += self._split_off(branch, members)
+
+    def _split_off_sidechains(self, *, is_lone: bool) -> None:
+        """Make each side chain a session of its own. Without another conversation in the file, the first one is the
+        session that the file stands for: an empty parent would tell nothing."""
+        nodes = self.tree.nodes
+        roots = sorted(
+            (uuid for uuid in self.sidechain if nodes[uuid].parent not in self.sidechain),
+            key=lambda uuid: nodes[uuid].position,
+        )
+        self.tree.has_only_sidechains = is_lone and bool(roots)
+        for uuid in roots[1:] if self.tree.has_only_sidechains else roots:
+            self._assign(TranscriptBranch(uuid, "sidechain"), self._descendants(uuid))
 
     def _assign(self, branch: TranscriptBranch, members: Sequence[str]) -> None:
         self.tree.branches[branch.root_uuid] = branch
@@ -230,23 +294,26 @@ class _BranchSplitter:
         return descendants
 
     def _split_off(self, branch: str, members: list[str]) -> Iterator[tuple[str, list[str]]]:
-        """Yield the branches that leave it. Each begins at a prompt that is no ancestor of the newest message."""
+        """Yield the branches that leave it. Each begins at something typed that is no ancestor of the newest prompt or
+        answer. A branch of only local commands is none: they stay where they are in the file."""
         nodes = self.tree.nodes
-        messages = [uuid for uuid in members if nodes[uuid].is_message]
-        if not messages:
+        conversation = list(filter(self.tree.is_conversation, members))
+        if not conversation:
             return
-        path = _path_to_root(self.tree, max(messages, key=lambda uuid: nodes[uuid].position))
-        main_path, has_prompt_root = set(path), nodes[path[-1]].is_prompt and not nodes[path[-1]].parent
+        path = _path_to_root(self.tree, max(conversation, key=lambda uuid: nodes[uuid].position))
+        main_path, has_prompt_root = set(path), nodes[path[-1]].is_typed and not nodes[path[-1]].parent
+        leading = self._find_leading(conversation)
         assigned: set[str] = set()
         unlinked: set[str] = set()
         for uuid in sorted(members, key=lambda uuid: nodes[uuid].position):
-            if not nodes[uuid].is_prompt or uuid in main_path or uuid in assigned or uuid == branch:
+            is_candidate = nodes[uuid].is_typed and uuid in leading and uuid != branch
+            if not is_candidate or uuid in main_path or uuid in assigned:
                 continue
             to_shared = _path_to_root(self.tree, uuid, main_path, unlinked)
             shared = to_shared[-1]
             if shared in main_path:
                 after = nodes[shared].position
-            elif has_prompt_root and not nodes[shared].parent and nodes[shared].is_prompt:
+            elif has_prompt_root and not nodes[shared].parent and nodes[shared].is_typed:
                 after = -1
             else:
                 unlinked.update(to_shared)
@@ -255,6 +322,13 @@ class _BranchSplitter:
             assigned.update(descendants)
             self._assign(TranscriptBranch(uuid, "branch", branch, after), descendants)
             yield uuid, descendants
+
+    def _find_leading(self, conversation: Sequence[str]) -> set[str]:
+        """Return the records that lead to a prompt or an answer, and those themselves."""
+        leading: set[str] = set()
+        for uuid in conversation:
+            leading.update(_path_to_root(self.tree, uuid, leading))
+        return leading
 
 
 # ── a quick test on the bytes ─────────────────────────────────────────────────────────────────────
@@ -272,7 +346,7 @@ def may_have_branches(path: Path, *, is_subagent: bool) -> bool:
         with open_file(path) as file:
             if os.fstat(file.fileno()).st_size > _MAX_SCAN_BYTES:
                 return True
-            data = b"\n" + file.read()
+            data = b"\n" + separate_records(file.read())
     except PATH_ERRORS:
         return False
     first = data.find(b'"parentUuid":')

@@ -44,7 +44,8 @@ class TranscriptChain:
 
     @property
     def is_subagent(self) -> bool:
-        return self._link_fields.get("relation") in ("delegate", "sidechain")
+        is_lone_sidechain = self._branch == MAIN_BRANCH and self._tree.has_only_sidechains
+        return is_lone_sidechain or self._link_fields.get("relation") in ("delegate", "sidechain")
 
     def session_fields(self) -> SessionFields:
         times = [time for index, time in self._tree.times.items() if self._owns(index)]
@@ -78,7 +79,7 @@ class TranscriptChain:
         tree = self._tree
         # The end of a copied past is known only when an own record follows it.
         is_own = len(self._copied) < len(tree.nodes)
-        is_single = self._branch == MAIN_BRANCH and len(self._transcript.files) == 1
+        is_single = self._branch == MAIN_BRANCH and len(self._transcript.files) == 1 and not tree.has_only_sidechains
         turn = find_open_turn(tree) if is_single and is_own else []
         file = FileMark.from_file(self._transcript.files[0], self._end_offset) if turn else None
         if file is None:
@@ -89,10 +90,12 @@ class TranscriptChain:
             file=file,
             turn=turn[-MAX_TURN_RECORDS:],
             titles=tree.titles,
+            summary_title=self._catalog.find_summary_title(self._transcript),
             is_agent=self.is_subagent,
             when=when,
             newest=newest,
             parser_state=entry_reader.save_state(),
+            is_command_open=tree.is_command_open,
         )
         return mark.encode()
 
@@ -103,9 +106,10 @@ class TranscriptChain:
         """Return the title that a person or Claude Code gave. The last prompt is not used: it changes every turn."""
         tree = self._tree
         if self._branch != MAIN_BRANCH:
-            return " ".join(tree.prompts.get(self._branch, "").split())[:_MAX_TITLE]
-        summaries = (text for leaf, text in self._catalog.summaries.items() if leaf in tree.nodes)
-        return tree.titles.get("custom-title") or tree.titles.get("ai-title") or next(summaries, "")
+            title = tree.branch_title(self._branch) or tree.prompts.get(self._branch, "")
+            return " ".join(title.split())[:_MAX_TITLE]
+        summary = self._catalog.find_summary_title(self._transcript)
+        return tree.titles.get("custom-title") or tree.titles.get("ai-title") or summary
 
     # ── the link to the parent ────────────────────────────────────────────────────────────────────
 
@@ -119,7 +123,9 @@ class TranscriptChain:
             )
         if branch is not None:
             call = _find_spawn_call(self._tree, self._tree.prompts.get(branch.root_uuid, ""))
-            return {"relation": "sidechain"} | self._link_to_call(self._transcript, self._tree, call)
+            is_orphan = self._tree.has_only_sidechains and not call
+            link: SessionFields = {} if is_orphan else self._link_to_call(self._transcript, self._tree, call)
+            return {"relation": "sidechain"} | link
         return self._link_subagent() if self._transcript.is_subagent else self._link_copy()
 
     def _link_subagent(self) -> SessionFields:

@@ -11,7 +11,7 @@ from typing import Any
 
 from store.formats.content_blocks import parse_block
 from store.model.entry import Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
-from store.sources.claude_code.prompts import content_blocks, extract_prompt, extract_typed_text
+from store.sources.claude_code.prompts import SYNTHETIC_MODEL, content_blocks, extract_prompt, extract_typed_text
 from store.sources.contract import ForeignSummary, Problem
 from store.sources.kit.jsonl import (
     MAX_LINE_BYTES,
@@ -42,7 +42,6 @@ _EVENT_TEXT_FIELDS = (
     "permissionMode",
     "prUrl",
 )
-_SYNTHETIC_MODEL = "<synthetic>"
 _STANDARD_BLOCKS = frozenset(["text", "thinking", "tool_use", "tool_result"])
 _MAX_OPEN_MESSAGES = 20
 """Limits the latest messages whose state a mark keeps, since more records of them may follow."""
@@ -155,7 +154,7 @@ class ClaudeEntryReader:
         return NewEntry(
             role="assistant",
             parts=tuple(parts),
-            model="" if model == _SYNTHETIC_MODEL else model,
+            model="" if model == SYNTHETIC_MODEL else model,
             message_key=key,
             tokens=self._count_new_tokens(key, message.get("usage")),
         )

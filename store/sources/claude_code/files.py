@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from store.sources.claude_code.branches import TranscriptBranch, TranscriptTree, build_tree, may_have_branches
+from store.sources.claude_code.branches import (
+    SUMMARY_TYPE,
+    TranscriptBranch,
+    TranscriptTree,
+    build_tree,
+    may_have_branches,
+)
 from store.sources.claude_code.layout import DEPTH, SUFFIXES, projects_folder
 from store.sources.contract import Problem
 from store.sources.kit.jsonl import (
@@ -22,6 +28,7 @@ from store.sources.kit.jsonl import (
     walk_files,
     walk_with_stat,
 )
+from store.sources.kit.line_scan import find_lines, parse_object, read_chunks
 from store.sources.kit.sqlite import normalize_time
 from store.text.validate import replace_surrogates
 
@@ -30,6 +37,9 @@ _OTHER_FOLDERS = frozenset(["subagents", "tool-results", "memory"])
 _SUBAGENT_PREFIX = "agent-"
 _SIDECAR_SUFFIX = ".meta.json"
 _MAX_DETECT_LINES = 200
+_VERSIONS_WITH_SUMMARIES = ("0.", "1.", "2.0.")
+_SUMMARY_MARK = b'"summary"'
+_UUID_FIELD = re.compile(rb'"uuid": ?"([^"\\]+)"')
 
 
 class Transcript(NamedTuple):
@@ -68,8 +78,14 @@ class TranscriptHead(NamedTuple):
     "The time of its first line. In a fork it is later than the time of the first message, which is a copy."
     session_id: str
     "The session that the first record names."
-    summaries: tuple[tuple[str, str], ...]
-    "The titles of other sessions, by their last record, as version 1 wrote them."
+    version: str
+    "The version of Claude Code that wrote the first record."
+    has_summaries: bool
+
+    @property
+    def may_have_summary(self) -> bool:
+        """Says whether a `summary` record may name the session, or be in its transcript. Version 2.1 writes none."""
+        return self.has_summaries or not self.version or self.version.startswith(_VERSIONS_WITH_SUMMARIES)
 
 
 def find_transcripts(locator: Path, problems: list[Problem]) -> list[Transcript]:
@@ -142,18 +158,38 @@ def _find_parent(path: Path, stamp: str) -> str:
 @lru_cache(maxsize=65_536)
 def read_head(path: Path, stamp: str) -> TranscriptHead | None:
     """Return the head of a transcript, or None if it has neither a message in the format of Claude Code nor a title."""
-    first = started = session = ""
-    summaries: list[tuple[str, str]] = []
+    first = started = session = version = ""
+    has_summaries = False
     for line in read_json_lines(path, []):
         value = as_dict(line.value)
         started = started or as_time(value.get("timestamp"))
-        if value.get("type") == "summary":
-            summaries.append((as_str(value.get("leafUuid")), as_str(value.get("summary"))))
+        has_summaries = has_summaries or value.get("type") == SUMMARY_TYPE
+        version = version or as_str(value.get("version"))
         first = first or as_str(value.get("uuid"))
         session = session or replace_surrogates(as_str(value.get("sessionId")))
         if value.get("type") in ("user", "assistant") and "content" in as_dict(value.get("message")):
-            return TranscriptHead(first, started, session, tuple(summaries))
-    return TranscriptHead("", started, session, tuple(summaries)) if summaries else None
+            return TranscriptHead(first, started, session, version, has_summaries)
+    return TranscriptHead("", started, session, version, has_summaries) if has_summaries else None
+
+
+@lru_cache(maxsize=65_536)
+def _read_summaries(path: Path, stamp: str) -> tuple[tuple[str, str], ...]:
+    """Return the titles in the `summary` records of a transcript, each with the uuid of the record that it ends with.
+    Most are titles of other sessions."""
+    values = (parse_object(line) for chunk in read_chunks(path) for line in find_lines(_SUMMARY_MARK, chunk, 64))
+    summaries = (value for value in values if value.get("type") == SUMMARY_TYPE)
+    return tuple((as_str(value.get("leafUuid")), as_str(value.get("summary"))) for value in summaries)
+
+
+@lru_cache(maxsize=65_536)
+def _find_last_uuid(path: Path, stamp: str, uuids: frozenset[str]) -> str:
+    """Return the last of these uuids that a record of a transcript has; empty when it has none."""
+    last = ""
+    for chunk in read_chunks(path):
+        for match in _UUID_FIELD.finditer(chunk):
+            uuid = match[1].decode("utf-8", "replace")
+            last = uuid if uuid in uuids else last
+    return last
 
 
 def find_branches(transcript: Transcript) -> tuple[TranscriptBranch, ...]:
@@ -203,7 +239,8 @@ class TranscriptCatalog:
 
     def __init__(self, locator: Path, problems: list[Problem]) -> None:
         self.by_id: dict[str, Transcript] = {}
-        self.summaries: dict[str, str] = {}
+        self._summaries: dict[str, str] = {}
+        self._may_have_summary: set[str] = set()
         self._copies_by_first_uuid: dict[str, list[tuple[bool, str, str]]] = {}
         self._first_uuids: dict[str, str] = {}
         for transcript in find_transcripts(locator, problems):
@@ -211,7 +248,10 @@ class TranscriptCatalog:
             if head is None:
                 next(read_json_lines(transcript.files[0], problems), None)  # reports a file that cannot be read
                 continue
-            self.summaries.update(head.summaries)
+            if head.may_have_summary:
+                self._may_have_summary.add(transcript.native_id)
+                for path in transcript.files:
+                    self._summaries.update(_read_summaries(path, transcript.stamp))
             if head.first_uuid:
                 self.by_id[transcript.native_id] = transcript
                 self._first_uuids[transcript.native_id] = head.first_uuid
@@ -219,6 +259,17 @@ class TranscriptCatalog:
                 self._copies_by_first_uuid.setdefault(head.first_uuid, []).append(
                     (is_copy, head.started_at, transcript.native_id)
                 )
+
+    def find_summary_title(self, transcript: Transcript) -> str:
+        """Return the title in the `summary` record about the latest state of a session, which is in any transcript."""
+        if not self._summaries or transcript.is_subagent or transcript.native_id not in self._may_have_summary:
+            return ""
+        last = (_find_last_uuid(path, transcript.stamp, self._summarized) for path in reversed(transcript.files))
+        return self._summaries.get(next(filter(None, last), ""), "")
+
+    @cached_property
+    def _summarized(self) -> frozenset[str]:
+        return frozenset(self._summaries)
 
     def resolve(self, native_id: str) -> tuple[Transcript, str] | None:
         """Return the transcript and the branch that a native id names. No file name contains a slash."""

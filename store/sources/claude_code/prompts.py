@@ -13,9 +13,12 @@ _INJECTED = re.compile(
     r"\s*(?:<(?:local-command-stdout|local-command-stderr|local-command-caveat|session-start-hook|"
     r"user-prompt-submit-hook|task-notification|tick|goal|bash-input|bash-stdout|bash-stderr|"
     r"ide_opened_file|ide_selection|ide_diagnostics|new-diagnostics)\b"
-    r"|\[Request interrupted by user|Stop hook feedback:|Caveat: The messages below"
+    r"|\[Request interrupted by user|Stop hook feedback:|Operation stopped by hook(?::|\s*$)|Caveat: The messages below"
     r"|This session is being continued from a previous conversation)"
 )
+SYNTHETIC_MODEL = "<synthetic>"
+"""The model of an answer that the program wrote itself, as after local commands: "No response requested."."""
+
 _COMMAND_NAME = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
 _COMMAND_ARGUMENTS = re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL)
 _COMMAND_START = re.compile(r"\s*<command-(?:name|message)>")
@@ -32,8 +35,15 @@ def extract_typed_text(text: str) -> str:
     return "" if _INJECTED.match(text) else text
 
 
-def is_command(text: str) -> bool:
-    return bool(_COMMAND_START.match(text))
+def is_command(value: Mapping[str, Json]) -> bool:
+    """Return whether a record is a command that a person entered."""
+    content = as_dict(value.get("message")).get("content")
+    return value.get("type") == "user" and isinstance(content, str) and bool(_COMMAND_START.match(content))
+
+
+def names_command_first(value: Mapping[str, Json]) -> bool:
+    """Return whether a command is written as Claude Code writes local ones. Others begin with their message."""
+    return as_str(as_dict(value.get("message")).get("content")).lstrip().startswith("<command-name>")
 
 
 def is_command_output(value: Mapping[str, Json]) -> bool:

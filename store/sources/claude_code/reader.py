@@ -46,11 +46,15 @@ class ClaudeReader(SourceReader):
     def read_appended(self, ref: SessionRef, mark: str) -> list[Batch] | None:
         transcript = self._catalog.by_id[ref.native_id]
         decoded = ClaudeMark.decode(mark) if len(transcript.files) == 1 else None
-        return decoded.read_appended(transcript.files[0]) if decoded else None
+        title = self._catalog.find_summary_title(transcript)
+        return decoded.read_appended(transcript.files[0], title) if decoded else None
 
     def _stamp_dependencies(self, transcript: Transcript) -> Iterator[str]:
-        """Yield what else the entries depend on: the older copies, and the parent whose call started a sub-agent."""
+        """Yield what else the session depends on: the older copies, the title that another transcript gives to it, and
+        the parent whose call started a sub-agent."""
         yield from self._catalog.older_copies(transcript)
+        if title := self._catalog.find_summary_title(transcript):
+            yield title
         parent = self._catalog.by_id.get(transcript.parent)
         if parent is not None and not transcript.sidecar.exists():
             yield parent.stamp
