@@ -404,6 +404,34 @@ def test_appended_lines_are_read_but_not_half_a_line(store: Store, agent_home: P
     assert (report.problems, prompts(store, PAGED)[-1]) == ([], "Third")
 
 
+@pytest.mark.parametrize("size", [0, 1, 100])
+def test_a_rollout_is_read_when_its_first_line_is_whole(store: Store, tmp_path: Path, size: int) -> None:
+    path = write_rollout(tmp_path, ("session_meta", META | {"model_provider": "openai"}), *LINES[1:])
+    content = path.read_bytes()
+    neighbour = Path(shutil.copy(rollout(SAMPLE, PAGED), path.parent))
+    path.write_bytes(content[:size])
+    report = sync_paths(store, tmp_path)
+    assert (report.seen, report.problems) == (1, [])
+    assert [found.native_id for found in codex.quick_read(str(tmp_path), ())] == [PAGED]
+    path.write_bytes(content)
+    sync_paths(store, tmp_path)
+    session = find(store, TWICE)
+    assert (session.cwd, session.provider, session.created_at[:16]) == ("/w", "openai", "2026-05-09T09:00")
+    assert neighbour.exists()
+
+
+def test_a_new_rollout_of_a_thread_counts_when_its_first_line_is_whole(store: Store, agent_home: Path) -> None:
+    """Until then, the thread ends where its last rollout ends."""
+    newest = max(agent_home.rglob(f"rollout-*-{REVERTED}_*.jsonl"))
+    content = newest.read_bytes()
+    newest.write_bytes(content[:50])
+    sync_paths(store, agent_home)
+    assert prompts(store, REVERTED) == ["Keep this", "Drop this"]
+    newest.write_bytes(content)
+    sync_paths(store, agent_home)
+    assert prompts(store, REVERTED) == ["Keep this", "Do this instead"]
+
+
 def test_a_packed_rollout_is_the_same_session(store: Store, agent_home: Path) -> None:
     sync_paths(store, agent_home)
     path = rollout(agent_home, TWICE)

@@ -10,17 +10,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from store.errors import StoreError
+from store.errors import BadValue, StoreError
 from store.model.entry import Json
 from store.sources.codex.layout import DEPTH, SUFFIXES, find_databases, rollout_folders
 from store.sources.contract import Problem
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import (
+    MAX_LINE_BYTES,
     PATH_ERRORS,
     JsonLine,
     as_dict,
     as_str,
     open_file,
+    parse_json,
     plain_file_stamp,
     read_cached_lines,
     read_json_lines,
@@ -107,13 +109,35 @@ def _read_meta(path: Path, stamp: str) -> tuple[dict[str, Json], JsonLine | None
     return (payload, first) if kind == "session_meta" else ({}, None)
 
 
+class _Beginning(NamedTuple):
+    "Says what the first line of a rollout tells."
+
+    is_whole: bool
+    "Is not set while Codex is still writing the line. Nothing is known of the thread before."
+    base: RolloutBase | None = None
+
+
 @lru_cache(maxsize=65_536)
-def _read_base(path: Path, stamp: str) -> RolloutBase | None:
-    """Return what a rollout continues. This has a cache of its own: every rollout is asked whenever one has changed,
+def _read_beginning(path: Path, stamp: str) -> _Beginning:
+    """Read the first line of a rollout. This has a cache of its own: every rollout is asked whenever one has changed,
     and the complete metadata of all would take too much memory."""
-    base = as_dict(read_meta(path)[0].get("history_base"))
+    meta, line = read_meta(path)
+    base = as_dict(meta.get("history_base"))
     rollout, end = as_str(base.get("thread_id")), base.get("end_ordinal_exclusive")
-    return RolloutBase(rollout, end) if isinstance(end, int) and not isinstance(end, bool) else None
+    is_whole = line is not None or _has_whole_line(path)
+    return _Beginning(is_whole, RolloutBase(rollout, end) if type(end) is int else None)
+
+
+def _has_whole_line(path: Path) -> bool:
+    """Return whether a rollout has a line that is not being written. One that cannot be read is reported later."""
+    try:
+        with open_file(path) as file:
+            first = file.readline(MAX_LINE_BYTES)
+            return len(first) == MAX_LINE_BYTES or first.endswith(b"\n") or isinstance(parse_json(first), dict)
+    except PATH_ERRORS:
+        return True
+    except BadValue:
+        return False
 
 
 def has_rollback(path: Path) -> bool:
@@ -147,11 +171,13 @@ class RolloutCatalog:
         self.threads: dict[str, list[Rollout]] = {}
         self._segments: dict[Rollout, list[tuple[Rollout, int]]] = {}
         for rollout in sorted(by_name.values()):
+            if not _read_beginning(rollout.path, plain_file_stamp(rollout.path)).is_whole:
+                continue
             self.by_id[rollout.id] = rollout
             self.threads.setdefault(rollout.thread_id, []).append(rollout)
 
     def find_base(self, rollout: Rollout) -> RolloutBase | None:
-        base = _read_base(rollout.path, plain_file_stamp(rollout.path))
+        base = _read_beginning(rollout.path, plain_file_stamp(rollout.path)).base
         return base if base and base.rollout_id in self.by_id else None
 
     def segments(self, rollout: Rollout) -> list[tuple[Rollout, int]]:
