@@ -18,7 +18,7 @@ from store.cli import json_output, output
 from store.cli.options import cli_context, is_interactive, json_option, read_stdin, session_id_argument, with_store
 from store.cli.output import Span, TerminalText, format_age, format_count
 from store.errors import BadValue, Refused, SecretLocked, WrongPassphrase
-from store.model.knowledge import SecretInfo, SecretUse
+from store.model.knowledge import ExposedSecret, SecretInfo, SecretUse
 from store.secrets.attempts import AttemptLog
 from store.secrets.usage import find_uses
 from store.store import Store
@@ -127,8 +127,12 @@ def list_names(store: Store, session_id: str | None, as_json: bool) -> None:
     output.print_table(["name", ":version", ":age", "session", "used in"], rows)
     output.notify(_PROTECTIONS[store.secrets.protection])
     for secret in exposed:
-        command = f"backscroll secrets seal {secret.session_id} {secret.key}"
-        output.notify(f"{secret.key} is plain text in {secret.locator} ({secret.place}). Run `{command}` to seal it.")
+        _notify_exposed(secret)
+
+
+def _notify_exposed(secret: ExposedSecret) -> None:
+    command = f"backscroll secrets seal {secret.session_id} {secret.key}"
+    output.notify(f"{secret.key} is plain text in {secret.locator} ({secret.place}). Run `{command}` to seal it.")
 
 
 def _usage_to_json(uses: list[SecretUse] | None) -> dict[str, Any]:
@@ -183,12 +187,22 @@ def _strip_final_newline(text: str) -> str:
 @session_id_argument
 @click.argument("key")
 @click.option("--reveal", is_flag=True, help="Print it even if stdout is not a terminal.")
-@with_unlocked_store
-def get_value(store: Store, session_id: str, key: str, reveal: bool) -> None:
-    """Print the value of a secret."""
+@passphrase_stdin_option
+@with_store
+def get_value(store: Store, session_id: str, key: str, reveal: bool, passphrase_stdin: bool) -> None:
+    """Print the value of a secret.
+
+    If the secret is not sealed but plain text in its source, it is read there.
+    """
     if not reveal and not output.stdout_is_terminal():
         raise Refused("Secrets are printed only to a terminal. Use --reveal to print it anyway.")
-    output.write(store.secrets.get(store.sessions.find(session_id), key))
+    session = store.sessions.find(session_id)
+    exposed = next((secret for secret in store.secrets.exposed(session) if secret.key == key), None)
+    if exposed is None:
+        output.write(run_with_unlock(store, lambda: store.secrets.get(session, key), passphrase_stdin))
+        return
+    output.write(store.write_back.read_exposed(session, key))
+    _notify_exposed(exposed)
 
 
 @secrets.command("rm")

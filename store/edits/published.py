@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from store import sources
 from store.errors import BadValue, NotFound, Refused, WriteFailed
 from store.model.knowledge import PublishedFile
 from store.model.session import Session
@@ -67,7 +68,9 @@ class PublishedFiles:
         """Publish a file. A relative path starts at the session's folder. The same file always gets the same id."""
         file = _validate_path(path)
         session = self._store.sessions.by_key(session.key)
-        with self._open_confined(session, self.folder(session) / file) as opened:
+        with self._open_in_agent_folder(session, file) or self._open_confined(
+            session, self.folder(session) / file
+        ) as opened:
             real_path = validate_text(opened.name, "path")
         with self._store.journal.edit("publish", session.key) as edit:
             row = self._store.row(f"{_SELECT_PUBLISHED} where sessions.key = ? and path = ?", session.key, real_path)
@@ -101,7 +104,10 @@ class PublishedFiles:
     def open_file(self, public_id: str) -> BinaryIO:
         """Open a published file for reading; its `name` is its path. Raise the same errors as `resolve`."""
         published = self.get(public_id)
-        file = self._open_confined(self._store.sessions.get(published.session_id), Path(published.path))
+        session, path = self._store.sessions.get(published.session_id), Path(published.path)
+        if file := self._open_in_agent_folder(session, path):
+            return file
+        file = self._open_confined(session, path)
         if file.name != published.path:
             file.close()
             raise Refused(f"{published.filename!r} is not the published file: it was replaced by a link.")
@@ -130,6 +136,19 @@ class PublishedFiles:
         except OSError as error:
             raise WriteFailed(f"Cannot remove the folder {folder}: {error.strerror}.") from None
 
+    def _open_in_agent_folder(self, session: Session, path: Path) -> BinaryIO | None:
+        """Open a file in a folder where the session's agent publishes files, or return None if it is in none of them.
+
+        The agent can write there, so no link inside of the agent's own folder is followed.
+        """
+        row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)
+        source = sources.load_source(row[0]) if row else None
+        for root, inside in source.published_folders(row[1], session.native_id) if source else ():
+            if real_path := _locate_inside(root.resolve(), inside, path):
+                with _translate_errors(root / inside, path):
+                    return _open_without_links(real_path)
+        return None
+
     def _open_confined(self, session: Session, path: Path) -> BinaryIO:
         """Resolve all links of a path and open the file. Raise an error unless it is one in the session's folder."""
         folder = self.folder(session)
@@ -138,6 +157,16 @@ class PublishedFiles:
             if not real_path.is_relative_to(real_folder):
                 raise Refused(f"The file {path.name!r} is outside the session's folder, {folder}.")
             return _open_without_links(real_path)
+
+
+def _locate_inside(root: Path, inside: str, path: Path) -> Path | None:
+    """Return where a path leads if it is in this folder of the root, or None. Links are followed up to the root."""
+    names = Path(inside).parts
+    for index in range(1, len(path.parts) - len(names)):
+        if path.parts[index : index + len(names)] == names and Path(*path.parts[:index]).resolve() == root:
+            rest = path.parts[index:]
+            return root.joinpath(*rest) if ".." not in rest else None
+    return None
 
 
 def _open_without_links(path: Path) -> BinaryIO:

@@ -9,6 +9,7 @@ reads: a source imports its reader inside the method that needs it.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -123,6 +124,15 @@ class ForeignFile(NamedTuple):
     filename: str
     path: str
     created_at: str = ""
+
+
+class PublishedFolder(NamedTuple):
+    """Names where an agent keeps the files that it published for a session."""
+
+    root: Path
+    "Is the agent's own folder. It may be reached through links, unlike everything in it."
+    inside: str
+    "Is the path of the folder inside of it."
 
 
 # ── values that a source returns ──────────────────────────────────────────────────────────────────
@@ -251,6 +261,27 @@ class Source(ABC):
         """Return whether the content is that of a store of this kind. Raises Busy when it is being written to and
         cannot be recognized yet."""
 
+    # A person may name a folder of any content. Its files are looked at one by one.
+
+    def knows(self, path: Path, beginning: bytes) -> bool:
+        """Return whether a file is part of a store of this kind. Its first bytes are given, so that most files need
+        not be opened again. Raises Busy as `detect` does."""
+        return self.detect(str(path))
+
+    def find_store(self, path: Path, top: Path) -> Path | None:
+        """Return the store that a known file is part of: the file itself, or a folder at or below `top`. None means
+        that it is a loose file, which is read together with others."""
+        return path
+
+    def reads_loose_files(self, folder: Path) -> bool:
+        """Return whether opening this folder reads all loose files in it, at any depth."""
+        return False
+
+    def owns_folder(self, folder: Path) -> bool:
+        """Return whether a folder with a store has the agent's own name, so that all files in it are the agent's."""
+        roots = [*self.roots(), self.home.path if self.home else ""]
+        return folder.name in {os.path.basename(root) for root in roots if root}
+
     @abstractmethod
     def stamp(self, locator: str) -> str:
         """Return the stamp of a store; empty when only reading can compute it. It must be cheap."""
@@ -270,6 +301,10 @@ class Source(ABC):
     def expiry(self, locator: str, refs: Iterable[SessionRef]) -> Mapping[str, str]:
         """Return when the agent will delete sessions, by native id. A session without a time stays."""
         return {}
+
+    def published_folders(self, locator: str, native_id: str) -> Iterable[PublishedFolder]:
+        """Return the folders in which the agent keeps published files of a session, besides the session's own."""
+        return ()
 
     # ── continuing in the agent ───────────────────────────────────────────────────────────────────
 
@@ -311,5 +346,5 @@ class Source(ABC):
 
     def read_secret(self, rows: ForeignRows, native_id: str, key: str) -> str | None:
         """Return a secret that the foreign store holds as plain text; None when it holds none. It is read only when a
-        person wants to seal it."""
+        person wants to see or to seal it."""
         return None

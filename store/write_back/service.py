@@ -101,12 +101,16 @@ class WriteBack:
 
     def seal(self, session: Session, key: str) -> None:
         """Copy a secret that the foreign store has as plain text into our vault. The plain text stays there."""
+        self._store.secrets.set(session, key, self.read_exposed(session, key), kind=SEAL)
+
+    def read_exposed(self, session: Session, key: str) -> str:
+        """Return a secret that the foreign store has as plain text, as it is there now. Nothing of it is stored."""
         source, locator = self._load_origin(session)
         with _backend_for(locator).open_rows(locator) as rows:
             value = source.read_secret(rows, session.native_id, key)
         if not isinstance(value, str):
             raise NotFound(f"{source.label} has no secret {key!r} of this session.")
-        self._store.secrets.set(session, key, value, kind=SEAL)
+        return value
 
     def list_unwritten(self, session: Session) -> tuple[str, ...]:
         """Name the edits that were not written back, such as `title` or `2 facts`; none if there is no source."""

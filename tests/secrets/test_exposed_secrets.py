@@ -85,3 +85,36 @@ def test_a_purge_deletes_the_names(store: Store, foreign: Path) -> None:
     sync_paths(store, foreign)
     store.sessions.purge([store.sessions.find("dev")])
     assert store.secrets.exposed() == []
+
+
+def test_an_exposed_secret_is_read_live_and_its_place_is_named(store: Store, foreign: Path) -> None:
+    cli = CommandLine(store.path)
+    sync_paths(store, foreign)
+    execute_sql(foreign, "update secrets set value = value || '-newer'")
+    ran = cli("secrets", "get", "dev", "api_token", "--reveal")
+    assert (ran.status, ran.out) == (0, f"{VALUE}-newer\n")
+    assert f"api_token is plain text in {foreign} (secrets:1)" in ran.err
+    assert VALUE not in ran.err
+    assert (store.secrets.names(), VALUE.encode() in read_store_files(store)) == ([], False)
+    refused = cli("secrets", "get", "dev", "api_token")
+    assert (refused.status, refused.out) == (1, "")
+
+
+def test_a_locked_vault_does_not_hide_what_is_not_in_it(store: Store, foreign: Path) -> None:
+    cli = CommandLine(store.path)
+    sync_paths(store, foreign)
+    store.set_secret(store.sessions.find("dev").id, "sealed", "value")
+    store.secrets.use_passphrase("correct horse")
+    assert cli("secrets", "get", "dev", "api_token", "--reveal").out == f"{VALUE}\n"
+    assert "locked" in cli("secrets", "get", "dev", "sealed", "--reveal").err
+    arguments = ("secrets", "get", "dev", "sealed", "--reveal", "--passphrase-stdin")
+    assert cli(*arguments, stdin="correct horse\n").out == "value\n"
+
+
+def test_an_exposed_secret_that_is_gone(store: Store, foreign: Path) -> None:
+    cli = CommandLine(store.path)
+    sync_paths(store, foreign)
+    execute_sql(foreign, "delete from secrets")
+    ran = cli("secrets", "get", "dev", "api_token", "--reveal")
+    assert (ran.status != 0, ran.out) == (True, "")
+    assert "Kiso has no secret 'api_token' of this session" in ran.err

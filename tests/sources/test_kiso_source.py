@@ -377,7 +377,6 @@ def test_a_fact_of_the_first_version_only_says_where_it_was_learned(tmp_path: Pa
 def test_each_line_of_the_document_s_facts_is_one_fact(tmp_path: Path, store: Store) -> None:
     agent = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
     agent.insert_row("meta", key="facts", value="Uses FastAPI.\n\nTeam: marco, anna.\nUses FastAPI.\n")
-    agent.insert_row("meta", key="other", value="not a fact")
     agent.sync(store)
     uses, team = store.facts.current(None)
     assert (uses.text, team.text) == ("Uses FastAPI.", "Team: marco, anna.")
@@ -385,6 +384,25 @@ def test_each_line_of_the_document_s_facts_is_one_fact(tmp_path: Path, store: St
     agent.execute("update meta set value = 'New first line.\nTeam: marco, anna.' where key = 'facts'")
     agent.sync(store)
     assert [fact.text for fact in store.facts.current(None)] == ["Team: marco and anna.", "New first line."]
+
+
+def test_other_keys_of_meta_are_facts_of_the_store_with_the_key_as_category(tmp_path: Path, store: Store) -> None:
+    agent = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
+    rows = {"timezone": "Europe/Rome", "facts": "Uses FastAPI.", "a:b/%": "one\ntwo", "empty": " \n"}
+    for key, value in rows.items():
+        agent.insert_row("meta", key=key, value=value)
+    agent.sync(store)
+    facts = store.facts.current(None)
+    assert {fact.scope.partition(":")[0] for fact in facts} == {"source"}
+    assert [(fact.category, fact.text) for fact in facts] == [
+        ("", "Uses FastAPI."),
+        ("a:b/%", "one"),
+        ("a:b/%", "two"),
+        ("timezone", "Europe/Rome"),
+    ]
+    agent.execute("update meta set value = 'Europe/Paris' where key = 'timezone'")
+    agent.sync(store)
+    assert [fact.text for fact in store.facts.current(None) if fact.category == "timezone"] == ["Europe/Paris"]
 
 
 def test_only_the_name_of_a_secret_is_read(tmp_path: Path, store: Store) -> None:

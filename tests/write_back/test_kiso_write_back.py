@@ -111,7 +111,7 @@ def test_a_fact_that_was_changed_there_keeps_its_tags(case: WriteBackCase, owner
     owner.execute("update facts set content = 'Has a CI' where id = 2")
     plan = case.preview().plan
     assert plan.changes == []
-    assert plan.conflicts == ["facts 2 was changed there since it was read; sync first."]
+    assert plan.conflicts == ["facts 2 was changed in the agent's store. Sync, then write back again."]
 
 
 # ── facts that are lines ──────────────────────────────────────────────────────────────────────────
@@ -122,6 +122,21 @@ def write_back_lines(case: WriteBackCase) -> str:
     (change,) = check_round_trip(case).plan.changes
     assert (change.table, change.key, change.before) == ("meta", {"key": "facts"}, {"value": LINES})
     return str((change.after or {})["value"])
+
+
+def test_lines_of_other_keys_are_written_to_their_rows(store: Store, tmp_path: Path) -> None:
+    owner = KisoStore(tmp_path / "document.db", DOCUMENT_SCHEMA)
+    owner.add_session("dev")
+    owner.add_message("hello")
+    for key, value in {"facts": "Uses Go", "timezone": "Europe/Rome", "a:b/%": "Uses Go\ntwo\n"}.items():
+        owner.insert_row("meta", key=key, value=value)
+    case = WriteBackCase(store, owner.path, "dev")
+    store.facts.edit(case.fact_id("Europe/Rome"), "Europe/Paris")
+    store.facts.retire(case.fact_id("two"))
+    assert {change.key["key"]: change.after for change in check_round_trip(case).plan.changes} == {
+        "timezone": {"value": "Europe/Paris"},
+        "a:b/%": {"value": "Uses Go\n"},
+    }
 
 
 def test_an_edited_line_leaves_the_others_unchanged(document: WriteBackCase) -> None:
@@ -242,10 +257,10 @@ def test_scheduled_jobs_stay_and_are_reported(case: WriteBackCase, owner: KisoSt
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("update sessions set description = 'New'", "description of sessions was changed there"),
-        ("update sessions set summary = 'New'", "summary of sessions was changed there"),
-        ("update facts set content = 'New' where id = 1", "facts 1 was changed there"),
-        ("update facts set content = 'New' where id = 2", "facts 2 was changed there"),
+        ("update sessions set description = 'New'", "description of sessions was changed in the agent's store"),
+        ("update sessions set summary = 'New'", "summary of sessions was changed in the agent's store"),
+        ("update facts set content = 'New' where id = 1", "facts 1 was changed in the agent's store"),
+        ("update facts set content = 'New' where id = 2", "facts 2 was changed in the agent's store"),
         ("delete from sessions where session = 'dev'", "does not have the session 'dev' any more"),
     ],
 )

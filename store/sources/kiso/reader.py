@@ -21,7 +21,7 @@ from store.sources.contract import (
     SourceReader,
 )
 from store.sources.kiso.entries import FINISHED_STATUSES, KisoEntryReader
-from store.sources.kiso.tables import KisoTables, as_text, make_record
+from store.sources.kiso.tables import FACTS_KEY, KisoTables, as_text, make_meta_place, make_record
 from store.sources.kit import sqlite
 from store.sources.kit.sqlite import RowLike
 
@@ -140,7 +140,7 @@ class KisoReader(SourceReader):
                 native_session=session,
                 created_at=sqlite.normalize_time(row["created_at"]),
             )
-        for row in self._tables.rows("meta", "where key = 'facts'"):
+        for row in self._tables.rows("meta", "order by key is not 'facts', key"):
             yield from _parse_meta_facts(row)
 
     def _fact_scope(self, row: RowLike, session_exists: bool) -> str:
@@ -168,10 +168,9 @@ def _is_pending(row: RowLike, table: str) -> bool:
 
 
 def _parse_meta_facts(row: RowLike) -> Iterator[ForeignFact]:
-    """Yield each line as a fact.
-
-    The place of a fact is a digest of its text, because lines are inserted, removed and moved.
-    """
+    """Yield each line of a value as a fact, with its key as the category. The key `facts` needs no category."""
     at = sqlite.normalize_time(row["updated_at"])
+    key = as_text(row["key"])
+    category = key if key != FACTS_KEY else ""
     for line in filter(None, dict.fromkeys(map(str.strip, as_text(row["value"]).splitlines()))):
-        yield ForeignFact(f"meta:facts:{sqlite.digest(line)}", line, created_at=at, updated_at=at)
+        yield ForeignFact(make_meta_place(key, line), line, category=category, created_at=at, updated_at=at)

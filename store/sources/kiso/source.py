@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.sources.contract import ResumeCommand, SourceReader
+from store.sources.contract import PublishedFolder, ResumeCommand, SourceReader
 from store.sources.kit.sqlite_source import SqliteSource
 from store.sources.kit.stamps import quiet_stamp
 
@@ -24,6 +24,7 @@ class Kiso(SqliteSource):
     """Reads and writes back sessions of Kiso."""
 
     name = "kiso"
+    reader_version = 2  # 2: all keys of the table meta
     has_local_ids = True
     allows_live_writes = True
     where = "~/.kiso/store.db and ~/.kiso/instances/*/store.db"
@@ -42,6 +43,16 @@ class Kiso(SqliteSource):
         from store.sources.kiso.reader import KisoReader
 
         return KisoReader(connection, str(path.parent) if path.parent.parent.name == _INSTANCES else "")
+
+    def published_folders(self, locator: str, native_id: str) -> Iterator[PublishedFolder]:
+        """Yield `sessions/{session}/pub`, next to the database and, for an instance, next to all instances."""
+        if native_id in (".", "..") or "/" in native_id or "\0" in native_id:
+            return
+        folder = Path(locator).absolute().parent
+        inside = f"sessions/{native_id}/pub"
+        yield PublishedFolder(folder, inside)
+        if folder.parent.name == _INSTANCES:
+            yield PublishedFolder(folder.parent.parent, inside)
 
     def resume(self, session: Session) -> ResumeCommand:
         instance = Path(session.environment_path)

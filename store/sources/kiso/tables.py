@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
+from urllib.parse import quote, unquote
 
 from store.model.entry import NewRecord
 from store.sources.kit import sqlite
@@ -43,6 +44,10 @@ _CHANGING_COLUMNS = {
 }
 _DEFAULTS = {"source": "user", "retry_count": 0, "input_tokens": 0, "output_tokens": 0}
 """The values that an upgrade writes into existing rows. They count as missing, or else every record would change."""
+
+FACTS_KEY = "facts"
+"""The key of `meta` under which the documented layout keeps its facts, a line each."""
+_META_PREFIX = "meta:"
 
 _PLANS_SQL = """
     select coalesce(cast(message_id as integer), 0) as message_id, id from plans where session = ?1
@@ -105,6 +110,16 @@ def make_record(row: RowLike, table: str, key: object, *exclude: str) -> NewReco
     """Return the row as a record, without empty columns and without those that change on their own."""
     unset = {name for name in row.keys() if row[name] is None or row[name] == _DEFAULTS.get(name)}  # noqa: SIM118
     return sqlite.record_from_row(row, table, key, exclude=unset.union(_CHANGING_COLUMNS.get(table, ()), exclude))
+
+
+def make_meta_place(key: str, line: str) -> str:
+    """Return the place of a line of `meta`. It has a digest of its text, because lines are inserted and moved."""
+    return f"{_META_PREFIX}{quote(key, safe='')}:{sqlite.digest(line)}"
+
+
+def parse_meta_key(place: str) -> str | None:
+    """Return the key of `meta` that a place belongs to, or None if it belongs to another table."""
+    return unquote(place.removeprefix(_META_PREFIX).partition(":")[0]) if place.startswith(_META_PREFIX) else None
 
 
 def as_text(value: object) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from store.sources import source_label
 from store.sources.contract import ForeignSummary
+from store.sources.kiso.tables import make_meta_place, parse_meta_key
 from store.sources.kit import sqlite
 from store.sources.kit.write_plan import (
     FactUpdate,
@@ -23,7 +24,6 @@ from store.sources.kit.write_plan import (
 )
 
 _SESSION_TABLES = ("tasks", "plans", "learnings", "facts", "published", "messages")
-_META_FACT_PREFIX = "meta:facts:"
 _TAGS_CONDITION = "fact_id in (select id from facts where {})"
 
 
@@ -44,10 +44,15 @@ def plan_write_back(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
         update = TextUpdate(edits.summary.text, edits.summary_seen)
         if plan.swap_text("sessions", key, "summary", session["summary"], update):
             plan.summary = ForeignSummary(edits.summary.text)
+    meta_facts: dict[str, list[FactUpdate]] = {}
     for fact in edits.facts:
-        if not fact.place.startswith(_META_FACT_PREFIX):
+        meta_key = parse_meta_key(fact.place)
+        if meta_key is None:
             _plan_fact(rows, fact, plan)
-    _plan_meta_facts(rows, [fact for fact in edits.facts if fact.place.startswith(_META_FACT_PREFIX)], plan)
+        else:
+            meta_facts.setdefault(meta_key, []).append(fact)
+    for meta_key, facts in meta_facts.items():
+        _plan_meta_facts(rows, meta_key, facts, plan)
     _plan_secrets(rows, edits, plan)
     return plan
 
@@ -60,10 +65,10 @@ def _plan_fact(rows: ForeignRows, fact: FactUpdate, plan: WritePlan) -> None:
     plan.swap_fact(rows, fact)
 
 
-def _plan_meta_facts(rows: ForeignRows, facts: Iterable[FactUpdate], plan: WritePlan) -> None:
-    """Plan the facts of the documented layout, which are lines of one row. All other lines keep their spelling."""
+def _plan_meta_facts(rows: ForeignRows, key: str, facts: Iterable[FactUpdate], plan: WritePlan) -> None:
+    """Plan the facts of the documented layout, which are lines of a row. All other lines keep their spelling."""
     updates = {fact.seen: fact for fact in facts}
-    found = rows.select("meta", "key = 'facts'") if updates else []
+    found = rows.select("meta", "key = ?", key)
     value = found[0]["value"] if found and isinstance(found[0]["value"], str) else ""
     lines = value.splitlines(keepends=True)
     texts = {text_as_read(line.strip()) for line in lines}
@@ -75,9 +80,7 @@ def _plan_meta_facts(rows: ForeignRows, facts: Iterable[FactUpdate], plan: Write
             kept_lines.append(line)
         elif fact.text is not None:
             if fact.place not in plan.fact_places:
-                plan.fact_places[fact.place] = (
-                    "" if fact.text in remaining_texts else _META_FACT_PREFIX + sqlite.digest(fact.text)
-                )
+                plan.fact_places[fact.place] = "" if fact.text in remaining_texts else make_meta_place(key, fact.text)
                 remaining_texts.add(fact.text)
             if plan.fact_places[fact.place]:
                 kept_lines.append(line.replace(line.strip(), fact.text))
@@ -86,7 +89,7 @@ def _plan_meta_facts(rows: ForeignRows, facts: Iterable[FactUpdate], plan: Write
             plan.unsupported.append(f"Kiso does not have {fact.seen!r} any more. Your correction stays in Backscroll.")
     after = "".join(kept_lines) if value.endswith("\n") else "".join(kept_lines).rstrip("\r\n")
     if after != value:
-        plan.changes.append(RowChange("meta", {"key": "facts"}, {"value": value}, {"value": after}))
+        plan.changes.append(RowChange("meta", {"key": key}, {"value": value}, {"value": after}))
 
 
 def _plan_secrets(rows: ForeignRows, edits: WriteBackEdits, plan: WritePlan) -> None:
