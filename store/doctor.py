@@ -208,7 +208,9 @@ _COUNTS = """
     with
     entry_counts as (
         select session, count(*) as entries, sum(json_extract(tokens, '$[0]')) as input,
-            sum(json_extract(tokens, '$[1]')) as output, sum(json_extract(tokens, '$[2]')) as cached
+            sum(json_extract(tokens, '$[1]')) as output, 
+            sum(json_extract(tokens, '$[2]') + coalesce(json_extract(tokens, '$[3]'), 0)) as cached,
+            sum(json_extract(tokens, '$[3]')) as cache_write
         from entries where {only session} and inherited = 0 and kind != 'header' group by session
     ),
     turn_counts as (
@@ -226,14 +228,15 @@ _COUNTS = """
         sessions.tool_calls, coalesce(call_counts.tool_calls, 0), sessions.errors, coalesce(call_counts.errors, 0),
         sessions.tokens_input, coalesce(entry_counts.input, 0),
         sessions.tokens_output, coalesce(entry_counts.output, 0),
-        sessions.tokens_cached, coalesce(entry_counts.cached, 0)
+        sessions.tokens_cached, coalesce(entry_counts.cached, 0),
+        coalesce(sessions.tokens_cache_write, entry_counts.cache_write, 0), coalesce(entry_counts.cache_write, 0)
     from sessions left join entry_counts on entry_counts.session = sessions.key
     left join turn_counts on turn_counts.session = sessions.key
     left join call_counts on call_counts.session = sessions.key
     where {only sessions.key} and (sessions.depth = 'full' or sessions.head is not null)
 """
 _COUNT_NAMES = ("turns", "entries", "tool calls", "errors")
-_TOKEN_NAMES = ("input tokens", "output tokens", "cached tokens")
+_TOKEN_NAMES = ("input tokens", "output tokens", "cached tokens", "tokens written to a cache")
 
 
 def _check_counts(scope: _CheckScope) -> Iterator[Finding]:

@@ -65,7 +65,9 @@ _UPDATE_SESSION = """
         first_prompt = case when first_prompt = '' then :first_prompt else first_prompt end,
         turns = turns + :turns, entries = entries + :entries, tool_calls = tool_calls + :tool_calls,
         errors = errors + :errors, tokens_input = tokens_input + :input, tokens_output = tokens_output + :output,
-        tokens_cached = tokens_cached + :cached, tokens_total = tokens_total + :input + :output + :cached,
+        tokens_cached = tokens_cached + :cache_read + :cache_write,
+        tokens_cache_write = tokens_cache_write + :cache_write,
+        tokens_total = tokens_total + :input + :output + :cache_read + :cache_write,
         model = case when :model = '' then model else :model end, updated_at = max(updated_at, :updated_at)
     where key = :session
 """

@@ -16,7 +16,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from store.errors import Refused
-from store.model.entry import UNKNOWN_USER, NewEntry, NewRecord, Text, Thinking, ToolCall, ToolResult, part_to_json
+from store.model.entry import (
+    UNKNOWN_USER,
+    NewEntry,
+    NewRecord,
+    Text,
+    Thinking,
+    Tokens,
+    ToolCall,
+    ToolResult,
+    part_to_json,
+)
 from store.search.index import INDEXED_KINDS, conversation_text, tools_text
 from store.text.unicode import separate_cjk
 from store.text.validate import (
@@ -58,6 +68,10 @@ def derive_rows(entries: Sequence[NewEntry]) -> DerivedRows:
     return builder.build()
 
 
+def encode_tokens(tokens: Tokens | None) -> str:
+    return encode_derived(list(tokens)).decode() if tokens else ""
+
+
 def compute_digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
@@ -66,7 +80,7 @@ class _RowBuilder:
     def __init__(self) -> None:
         self.rows = DerivedRows()
         self._turn = 0
-        self._counts = dict.fromkeys(("turns", "entries", "tool_calls", "errors", "input", "output", "cached"), 0)
+        self._counts = dict.fromkeys(("turns", "entries", "tool_calls", "errors", *Tokens._fields), 0)
         self._record_pieces: list[list[bytes]] = []
         "Holds, for each record, its data and the parts that are stored behind it."
         self._new_records: list[NewRecord] = []
@@ -113,7 +127,7 @@ class _RowBuilder:
                 text,
                 "" if is_only_text and entry.parts[0].text == text else self._encode_parts(entry, record),  # type: ignore[union-attr]
                 int(entry.inherited),
-                encode_derived(list(entry.tokens)).decode() if entry.tokens else "",
+                encode_tokens(entry.tokens),
                 created_at,
             )
         )
@@ -199,7 +213,7 @@ class _RowBuilder:
         if entry.model and entry.role == "assistant":
             self.rows.model = replace_surrogates(entry.model)
         if entry.tokens:
-            for name, amount in zip(("input", "output", "cached"), entry.tokens, strict=True):
+            for name, amount in entry.tokens._asdict().items():
                 self._counts[name] += validate_integer(amount, "token count")
 
     # ── records ───────────────────────────────────────────────────────────────────────────────────
@@ -261,4 +275,4 @@ class DerivedRows:
     model: str = ""
     updated_at: str = ""
     counts: dict[str, int] = field(default_factory=dict)
-    "Holds the numbers of turns, entries, tool_calls and errors, and of input, output and cached tokens."
+    "Holds the numbers of turns, entries, tool_calls and errors, and of tokens by the fields of `Tokens`."

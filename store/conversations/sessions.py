@@ -53,7 +53,9 @@ _TEXT_FIELDS = frozenset(
         "relation",
     ]
 )
-_NUMBER_FIELDS = frozenset(["tokens_input", "tokens_output", "tokens_cached", "tokens_total", "forked_at"])
+_NUMBER_FIELDS = frozenset(
+    ["tokens_input", "tokens_output", "tokens_cached", "tokens_cache_write", "tokens_total", "forked_at"]
+)
 
 UNSEEN: Any = object()
 """Is given as `seen` by an edit that does not check whether the value was changed elsewhere."""

@@ -6,7 +6,7 @@ The session follows its source. The old entries move to a hidden fork, so that t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from store.model.session import Session
@@ -23,16 +23,18 @@ _RECOUNT = """
         errors = (select count(*) from tool_calls join entries on entries.key = tool_calls.result_entry
             where tool_calls.session = :session and entries.inherited = 0 and tool_calls.status = 'error'),
         tokens_input = sums.input, tokens_output = sums.output, tokens_cached = sums.cached,
-        tokens_total = sums.input + sums.output + sums.cached
+        tokens_cache_write = sums.cache_write, tokens_total = sums.input + sums.output + sums.cached
     from (
         select coalesce(sum(json_extract(tokens, '$[0]')), 0) as input,
             coalesce(sum(json_extract(tokens, '$[1]')), 0) as output,
-            coalesce(sum(json_extract(tokens, '$[2]')), 0) as cached
+            coalesce(sum(json_extract(tokens, '$[2]') + coalesce(json_extract(tokens, '$[3]'), 0)), 0) as cached,
+            case when total(json_array_length(tokens) < 4 and json_extract(tokens, '$[2]') > 0) = 0
+                then coalesce(sum(json_extract(tokens, '$[3]')), 0) end as cache_write
         from entries where session = :session and inherited = 0
     ) as sums
     where key = :session
 """
-_SET_INHERITED_CALLS = """
+_CORRECT_CALLS = """
     update tool_calls set inherited = entries.inherited from entries
     where tool_calls.session = ? and entries.key = coalesce(tool_calls.entry, tool_calls.result_entry)
 """
@@ -43,15 +45,22 @@ def recount(store: Store, session: int) -> None:
     store.connection.execute(_RECOUNT, {"session": session})
 
 
-def set_inherited(store: Store, session: int, changes: Mapping[int, bool]) -> None:
-    """Mark entries, by seq, as copies of those of another session, or as own ones, with all that depends on it."""
+class Correction(NamedTuple):
+    """Holds what is derived from a record and may be derived otherwise later."""
+
+    inherited: int
+    tokens: str
+
+
+def correct_entries(store: Store, session: int, corrections: Mapping[int, Correction]) -> None:
+    """Change what is derived from the records of entries, by seq, with all that depends on it."""
     with store.transaction(durable=False) as connection:
         store.search.delete_rows(*store.search.build_rows(session))
         connection.executemany(
-            "update entries set inherited = ? where session = ? and seq = ?",
-            [(int(inherited), session, seq) for seq, inherited in changes.items()],
+            "update entries set inherited = ?, tokens = nullif(?, '') where session = ? and seq = ?",
+            [(*correction, session, seq) for seq, correction in corrections.items()],
         )
-        connection.execute(_SET_INHERITED_CALLS, (session,))
+        connection.execute(_CORRECT_CALLS, (session,))
         recount(store, session)
         store.search.queue_rows(*store.search.build_rows(session))
 

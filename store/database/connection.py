@@ -12,7 +12,7 @@ from pathlib import Path
 from store.errors import BadValue, Busy, Damaged, Refused, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import make_private_folder
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 """Equals the number of migrations. It is repeated here because `store.database.migrations` imports sqlite-utils, which
 an ordinary start does not need."""
 

@@ -91,6 +91,11 @@ def m013_newest_at_a_glance(db: Database) -> None:
     _execute(db, COVERING_NEWEST_INDEX)
 
 
+@migrations()
+def m015_cache_writes(db: Database) -> None:
+    _execute(db, CACHE_WRITES)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -480,4 +485,12 @@ drop index sessions_newest
 create index sessions_newest on sessions(
     updated_at desc, key desc, deleted, relation, cwd, head, tail, own_title, agent_title, id
 ) where deleted = 0
+"""
+
+# Until now one number counted the tokens that were read from a cache and those that were written to one. How many were
+# written is unknown until the session is read again.
+CACHE_WRITES = """
+alter table sessions add column tokens_cache_write integer default 0
+
+update sessions set tokens_cache_write = null where tokens_cached > 0
 """

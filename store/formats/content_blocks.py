@@ -175,12 +175,17 @@ def _parse_arguments(item: Mapping[str, Json]) -> Json:
 
 
 def parse_response_tokens(response: Mapping[str, Json]) -> Tokens | None:
+    """Return the tokens of a response. OpenAI includes cached tokens in the input; Anthropic counts them apart."""
     usage = response.get("usage")
     if not isinstance(usage, Mapping):
         return None
-    details = usage.get("input_tokens_details")
-    cached = _int_field(details, "cached_tokens")
-    return Tokens(max(_int_field(usage, "input_tokens") - cached, 0), _int_field(usage, "output_tokens"), cached)
+    cached_within_input = _int_field(usage.get("input_tokens_details"), "cached_tokens")
+    return Tokens(
+        max(_int_field(usage, "input_tokens") - cached_within_input, 0),
+        _int_field(usage, "output_tokens"),
+        cached_within_input + _int_field(usage, "cache_read_input_tokens"),
+        _int_field(usage, "cache_creation_input_tokens"),
+    )
 
 
 def _int_field(value: Any, name: str) -> int:

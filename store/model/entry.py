@@ -111,10 +111,18 @@ def readable_text(value: Json, levels: int = 200) -> str:
 
 
 class Tokens(NamedTuple):
+    """Counts the tokens of a model call. They add up: no token is counted twice."""
+
     input: int = 0
-    "Does not include cached tokens."
+    "Does not include tokens that were read from a cache or written to one."
     output: int = 0
-    cached: int = 0
+    cache_read: int = 0
+    "Also holds the written ones in entries that version 0.1.0 stored, because it did not keep them apart."
+    cache_write: int = 0
+
+    @property
+    def cached(self) -> int:
+        return self.cache_read + self.cache_write
 
     @property
     def total(self) -> int:

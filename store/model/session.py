@@ -55,6 +55,9 @@ class Session(NamedTuple):
     tokens_input: int
     tokens_output: int
     tokens_cached: int
+    "Counts what was read from a cache and what was written to one."
+    tokens_cache_write: int | None
+    "Is None when version 0.1.0 stored the session, which did not keep the two apart."
     tokens_total: int
     cost: float | None
     created_at: str
@@ -69,6 +72,10 @@ class Session(NamedTuple):
     "Is the time at which its agent deletes the session if it is not used. Is empty when that is unknown."
 
     @property
+    def tokens_cache_read(self) -> int | None:
+        return None if self.tokens_cache_write is None else self.tokens_cached - self.tokens_cache_write
+
+    @property
     def title(self) -> str:
         return self.own_title or self.agent_title or self.first_prompt
 
@@ -76,14 +83,6 @@ class Session(NamedTuple):
     def working_dir(self) -> str:
         """Return the folder under the name that the fourth document gives it."""
         return self.cwd
-
-    @property
-    def masked_webhook(self) -> str:
-        """Return the address without its user and the values of its query, which often contain a token."""
-        scheme, separator, rest = self.webhook.rpartition("://")
-        place, question_mark, _ = rest.partition("?")
-        host, slash, path = place.partition("/")
-        return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}" + ("?***" if question_mark else "")
 
     @property
     def token_count(self) -> int:
@@ -114,6 +113,7 @@ class SessionFields(TypedDict, total=False):
     tokens_input: int
     tokens_output: int
     tokens_cached: int
+    tokens_cache_write: int
     tokens_total: int
     cost: float
     "Is in dollars, if the agent reports it."

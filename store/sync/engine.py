@@ -390,6 +390,8 @@ class _TargetImport:
                 self._save_session(ref, destination, first)
             if not destination.is_elsewhere or writer.has_appended:
                 self._finish(writer, summary, self._versioned_stamp(last.stamp or ref.stamp), last.mark)
+            if writer.has_recounted:
+                self._save_token_counts(writer.session, first.fields or {})
         except WriteFailed:
             raise
         except StoreError as reason:
@@ -445,6 +447,12 @@ class _TargetImport:
             (destination.source_key, self.source.reader_version, batch.archived, session.key),
         )
         return session
+
+    def _save_token_counts(self, session: Session, fields: SessionFields) -> None:
+        """Store the token counts that the agent reports of the session itself. Its entries have none then."""
+        if counts := {name: value for name, value in fields.items() if name.startswith("tokens_")}:
+            updated_at = self.store.sessions.by_key(session.key).updated_at
+            self.store.sessions.update(session.id, **cast("SessionFields", counts | {"updated_at": updated_at}))
 
     def _keep_known(self, session: Session, fields: SessionFields) -> SessionFields:
         """Leave out what a later reading does not know any more: a text without content, or a count of 0.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from store.conversations.derive import DerivedRows, compute_digest
-from store.conversations.superseded import set_inherited, supersede
+from store.conversations.derive import DerivedRows, compute_digest, encode_tokens
+from store.conversations.superseded import Correction, correct_entries, supersede
 from store.model.entry import NewEntry
 from store.model.session import Session
 from store.sources.contract import Batch
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from store.store import Store
 
 _SELECT_STORED = """
-    select records.digest, entries.inherited, entries.turn > lag(entries.turn, 1, 0) over (order by entries.seq)
+    select records.digest, entries.turn > lag(entries.turn, 1, 0) over (order by entries.seq), entries.inherited,
+        coalesce(entries.tokens, '')
     from entries left join records on records.key = entries.record
     where entries.session = ? and entries.seq >= 0 order by entries.seq
 """
@@ -30,11 +31,13 @@ class SessionWriter:
         self.superseded: list[Session] = []
         self._extend_only = extend_only
         "When set, entries that differ from the stored ones are an older copy of the session, and change nothing."
-        self._stored: list[tuple[bytes | None, int, int]] = [] if is_append else store.rows(_SELECT_STORED, session.key)
-        "Holds the digest of each stored entry, whether it is inherited, and whether it begins a turn."
+        self._stored: list[tuple[bytes | None, int, int, str]] = (
+            [] if is_append else store.rows(_SELECT_STORED, session.key)
+        )
+        "Holds the digest of each stored entry, whether it begins a turn, whether it is inherited, and its tokens."
         self._position = 0
-        self._changed_owners: dict[int, bool] = {}
-        "Maps seqs to whether the entry is inherited, where the store says otherwise."
+        self._corrections: dict[int, Correction] = {}
+        "Maps seqs to what a newer reader, or one that knows more files, says otherwise than the store."
 
     def write(self, batch: Batch) -> None:
         if batch.derived_rows is not None:
@@ -43,8 +46,9 @@ class SessionWriter:
         entries = batch.entries
         start = 0
         while start < len(entries) and self._position < len(self._stored) and self._matches_stored(entries[start]):
-            if bool(self._stored[self._position][1]) != entries[start].inherited:
-                self._changed_owners[self._position] = entries[start].inherited
+            correction = Correction(int(entries[start].inherited), encode_tokens(entries[start].tokens))
+            if correction != self._stored[self._position][2:]:
+                self._corrections[self._position] = correction
             start += 1
             self._position += 1
         if start == len(entries) or (self._extend_only and self._position < len(self._stored)):
@@ -65,15 +69,22 @@ class SessionWriter:
     def _matches_stored(self, entry: NewEntry) -> bool:
         """Return whether an entry is the stored one. It is not if it begins a turn now, or does so no more: what
         follows a record may show what it is."""
-        digest, _, begins_turn = self._stored[self._position]
+        digest, begins_turn, *_ = self._stored[self._position]
         is_same_turn = self._extend_only or entry.begins_turn() == bool(begins_turn)
         return entry.record is not None and is_same_turn and compute_digest(entry.record.data) == digest
 
     def finish(self) -> None:
-        """Follow the source where it has less than the store, or where it now shares entries with another session."""
+        """Follow the source where it has less than the store, or says something else about the same records."""
         self.supersede_rest()
-        if self._changed_owners and not self._extend_only:
-            set_inherited(self.store, self.session.key, self._changed_owners)
+        if self._extend_only:
+            self._corrections.clear()
+        if self._corrections:
+            correct_entries(self.store, self.session.key, self._corrections)
+
+    @property
+    def has_recounted(self) -> bool:
+        """Is true when the counts of the session were computed from its entries again."""
+        return bool(self.superseded or self._corrections)
 
     def supersede_rest(self) -> None:
         """Move the remaining stored entries into a superseded session, because the source has them no more."""

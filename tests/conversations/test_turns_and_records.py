@@ -132,12 +132,13 @@ def test_tokens_add_up_and_the_model_is_the_last_that_answered(store: Store, ses
     store.chains.append(
         session.key,
         [
-            text_entry("assistant", "a", tokens=Tokens(1, 2, 3), model="m1"),
-            text_entry("assistant", "b", tokens=Tokens(10, 20, 30), model="m2"),
+            text_entry("assistant", "a", tokens=Tokens(1, 2, 3, 4), model="m1"),
+            text_entry("assistant", "b", tokens=Tokens(10, 20, 30, 40), model="m2"),
         ],
     )
     after = store.get_session("s")
-    assert (after.tokens_input, after.tokens_output, after.tokens_cached, after.tokens_total) == (11, 22, 33, 66)
+    assert (after.tokens_input, after.tokens_output, after.tokens_cached, after.tokens_total) == (11, 22, 77, 110)
+    assert (after.tokens_cache_read, after.tokens_cache_write) == (33, 44)
     assert after.model == "m2"
     with pytest.raises(BadValue, match="token count"):
         store.chains.append(session.key, [text_entry("assistant", "c", tokens=Tokens(2**63))])

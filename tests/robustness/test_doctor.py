@@ -32,7 +32,7 @@ def conversation(name: str) -> list[NewEntry]:
         NewEntry(role="assistant", parts=(Thinking("I should look"), ToolCall("c1", "bash", {"command": "df"}))),
         NewEntry(role="tool", parts=(ToolResult("c1", "Filesystem  Use%\n/dev/sda1   41%", duration_ms=12.5),)),
         NewEntry(role="assistant", parts=(Thinking(""),), model="m"),
-        NewEntry(role="assistant", parts=(Text("41% full"),), model="m", tokens=Tokens(100, 20, 5)),
+        NewEntry(role="assistant", parts=(Text("41% full"),), model="m", tokens=Tokens(100, 20, 3, 2)),
         NewEntry(kind="event", text="model changed"),
         NewEntry(role="user", parts=(Text("and the other one?"),)),
         NewEntry(role="assistant", parts=(ToolCall("c2", "bash", {"command": "df /other"}),)),
@@ -264,6 +264,7 @@ def test_a_cycle_of_entries_is_named(healthy: Store) -> None:
         ("tokens_input", 149, "It lists 149 input tokens, but its entries have 150."),
         ("tokens_output", 0, "It lists 0 output tokens, but its entries have 30."),
         ("tokens_cached", 4, "It lists 4 cached tokens, but its entries have 5."),
+        ("tokens_cache_write", 1, "It lists 1 tokens written to a cache, but its entries have 2."),
     ],
 )
 def test_a_count_that_the_rows_contradict_is_named(healthy: Store, column: str, value: int, what: str) -> None:

@@ -131,9 +131,10 @@ def test_a_queued_prompt_is_stored_once(synced: Store) -> None:
 def test_a_message_over_many_records_is_one_and_its_tokens_count_once(synced: Store) -> None:
     spread = [entry for entry in stored_entries(synced, TODAY) if entry.message_key == "m1"]
     assert [type(entry.parts[0]) for entry in spread] == [Thinking, ToolCall, ToolCall]
-    assert [entry.tokens for entry in spread] == [Tokens(100, 5, 60), Tokens(0, 15, 0), None]
+    assert [entry.tokens for entry in spread] == [Tokens(100, 5, 50, 10), Tokens(0, 15), None]
     session = find(synced, TODAY)
     assert (session.tokens_input, session.tokens_output, session.tokens_cached) == (700, 140, 420)
+    assert (session.tokens_cache_read, session.tokens_cache_write) == (350, 70)
     assert session.model == "claude-opus-4-8"
 
 

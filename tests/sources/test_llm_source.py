@@ -159,7 +159,7 @@ def test_calls_are_paired_and_failures_flagged(owner: LlmStore, store: Store) ->
     ("details", "tokens"),
     [
         ({"prompt_tokens_details": {"cached_tokens": 40}}, Tokens(59, 21, 40)),
-        ({"cache_read_input_tokens": 40, "cache_creation_input_tokens": 5}, Tokens(104, 21, 40)),
+        ({"cache_read_input_tokens": 40, "cache_creation_input_tokens": 5}, Tokens(99, 21, 40, 5)),
         ({"cachedContentTokenCount": 40}, Tokens(59, 21, 40)),
         ({"cached": "many"}, Tokens(99, 21, 0)),
     ],

@@ -279,14 +279,20 @@ def test_failures_are_flagged(owner: OpencodeStore, store: Store) -> None:
 @pytest.mark.parametrize(
     ("usage", "tokens"),
     [
-        ({"total": 142, "input": 10, "output": 20, "reasoning": 7, "cache": {"read": 100, "write": 5}}, (15, 27, 100)),
-        ({"total": 135, "input": 10, "output": 20, "reasoning": 7, "cache": {"read": 100, "write": 5}}, (15, 20, 100)),
-        ({"input": 10, "output": 20, "reasoning": 7, "cache": {"read": 100, "write": 5}}, (15, 20, 100)),
-        ({"input": "many", "cache": 3}, (0, 0, 0)),
+        (
+            {"total": 142, "input": 10, "output": 20, "reasoning": 7, "cache": {"read": 100, "write": 5}},
+            (10, 27, 100, 5),
+        ),
+        (
+            {"total": 135, "input": 10, "output": 20, "reasoning": 7, "cache": {"read": 100, "write": 5}},
+            (10, 20, 100, 5),
+        ),
+        ({"input": 10, "output": 20, "reasoning": 7, "cache": {"read": 100, "write": 5}}, (10, 20, 100, 5)),
+        ({"input": "many", "cache": 3}, (0, 0, 0, 0)),
     ],
     ids=["excludes reasoning", "includes reasoning", "no total", "invalid"],
 )
-def test_tokens(owner: OpencodeStore, store: Store, usage: dict[str, Any], tokens: tuple[int, int, int]) -> None:
+def test_tokens(owner: OpencodeStore, store: Store, usage: dict[str, Any], tokens: tuple[int, int, int, int]) -> None:
     owner.add_session(
         S,
         (assistant_message(tokens=usage), [finished_text_part("one")]),

@@ -131,7 +131,7 @@ def test_every_kind_of_record_is_understood(store: Store, agent_home: Path) -> N
     assert by_text["Add a retry"].parts == (Text("Add a retry"), Attachment("image/png", size=5))
     thinking = entries[3]
     assert thinking.parts[0] == Thinking("two files at once", "sig")
-    assert thinking.tokens == Tokens(37, 9, 100)
+    assert thinking.tokens == Tokens(30, 9, 100, 7)
     assert (by_text["X was tried in vain."].role, by_text["2 warnings"].author) == ("system", "lint")
     assert by_text["A retry was asked for."].kind == "compaction"
     command = next(entry for entry in entries if entry.role == "user" and isinstance(entry.parts[0], ToolCall))

@@ -44,6 +44,8 @@ _EVENT_TEXT_FIELDS = (
 )
 _STANDARD_BLOCKS = frozenset(["text", "thinking", "tool_use", "tool_result"])
 _MAX_OPEN_MESSAGES = 20
+_USAGE_NAMES = ("input", "output", "cache_read_input", "cache_creation_input")
+"""Names the counts of a message's usage, in the order of `Tokens`."""
 """Limits the latest messages whose state a mark keeps, since more records of them may follow."""
 
 
@@ -163,8 +165,7 @@ class ClaudeEntryReader:
         """Return the tokens not counted yet. Each record of a message repeats its usage, sometimes with more."""
         if not isinstance(usage, dict):
             return None
-        cached = as_count(usage.get("cache_read_input_tokens")) + as_count(usage.get("cache_creation_input_tokens"))
-        now = Tokens(as_count(usage.get("input_tokens")), as_count(usage.get("output_tokens")), cached)
+        now = Tokens(*(as_count(usage.get(f"{name}_tokens")) for name in _USAGE_NAMES))
         before = self._counted_tokens.get(key) if key else None
         if before is None:
             total = new_tokens = now

@@ -5,14 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from store.sources.kit.layout import Layout
+DEPTH = 4
+SUFFIXES = (".jsonl", ".jsonl.zst")
+FOLDERS = ("sessions", "archived_sessions")
 
-LAYOUT = Layout(
-    ("sessions", "archived_sessions"),
-    depth=4,
-    suffixes=(".jsonl", ".jsonl.zst"),
-    is_transcript=lambda path: path.name.startswith("rollout-"),
-)
+
+def rollout_folders(locator: Path) -> list[Path]:
+    return [locator / name for name in FOLDERS if (locator / name).is_dir()] or [locator]
 
 
 def find_databases(root: Path) -> list[Path]:

@@ -267,9 +267,8 @@ class _CopilotEntryReader:
         tokens = None
         if not self._has_usage:
             usages = [as_dict(as_dict(metrics).get("usage")) for metrics in as_dict(data.get("modelMetrics")).values()]
-            prompt_tokens = sum(as_count(usage.get("inputTokens")) for usage in usages)
-            cached = sum(as_count(usage.get("cacheReadTokens")) for usage in usages)
-            tokens = Tokens(max(prompt_tokens - cached, 0), 0, cached) if prompt_tokens else None
+            counts = [_parse_tokens(usage)._replace(output=0) for usage in usages]
+            tokens = Tokens(*map(sum, zip(*counts, strict=True))) if any(count.total for count in counts) else None
         return NewEntry(kind="event", text=as_str(data.get("shutdownType")), tokens=tokens)
 
 
@@ -293,14 +292,20 @@ def _parse_attachment(attachment: Mapping[str, Json]) -> Attachment:
 
 
 def _parse_usage(usage: Mapping[str, Json]) -> NewEntry:
-    """Return an event with the tokens of a model call. The input tokens include the cached ones."""
-    cached = as_count(usage.get("cacheReadTokens"))
+    """Return an event with the tokens of a model call."""
     return NewEntry(
         kind="event",
         text=as_str(usage.get("model")),
         message_key=as_str(usage.get("apiCallId")),
-        tokens=Tokens(max(as_count(usage.get("inputTokens")) - cached, 0), as_count(usage.get("outputTokens")), cached),
+        tokens=_parse_tokens(usage),
     )
+
+
+def _parse_tokens(usage: Mapping[str, Json]) -> Tokens:
+    """Return the tokens of model calls. Copilot's input tokens include those read from a cache or written to one."""
+    names = ("input", "output", "cacheRead", "cacheWrite")
+    prompt, output, reads, writes = (as_count(usage.get(f"{name}Tokens")) for name in names)
+    return Tokens(max(prompt - reads - writes, 0), output, reads, writes)
 
 
 def _parse_arguments(call: Mapping[str, Json]) -> Json:

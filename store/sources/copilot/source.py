@@ -22,6 +22,7 @@ def _is_transcript(path: Path) -> bool:
 
 class Copilot(TranscriptSource):
     name = "copilot"
+    reader_version = 2
     home = Home("~/.copilot", env="COPILOT_HOME")
     files = Layout(("session-state",), depth=1, suffixes=(".jsonl", "workspace.yaml"), is_transcript=_is_transcript)
 

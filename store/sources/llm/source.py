@@ -25,6 +25,7 @@ class Llm(SqliteSource):
     """Reads sessions of llm."""
 
     name = "llm"
+    reader_version = 2
     where = "~/.config/io.datasette.llm/logs.db or $LLM_USER_PATH/logs.db"
     signatures = (THREADS_SIGNATURE, RESPONSES_SIGNATURE, *LOG_SIGNATURES)
 

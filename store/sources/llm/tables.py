@@ -127,7 +127,8 @@ def _parse_tokens(row: Mapping[str, Any]) -> Tokens | None:
     if not (input_tokens or output_tokens or cached_outside_input or cache_writes):
         return None
     return Tokens(
-        max(input_tokens - cached_within_input, 0) + cache_writes,
+        max(input_tokens - cached_within_input, 0),
         output_tokens,
         cached_within_input + cached_outside_input,
+        cache_writes,
     )

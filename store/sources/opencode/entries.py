@@ -254,7 +254,7 @@ def _parse_tokens(value: Json) -> Tokens | None:
     excludes_reasoning = (
         as_count(usage.get("total")) >= input_tokens + output_tokens + reasoning + cache_reads + cache_writes
     )
-    return Tokens(input_tokens + cache_writes, output_tokens + reasoning * excludes_reasoning, cache_reads)
+    return Tokens(input_tokens, output_tokens + reasoning * excludes_reasoning, cache_reads, cache_writes)
 
 
 def take_settled(entries: Iterable[OpencodeEntry], include_unsettled: bool) -> Iterator[OpencodeEntry]:

@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING
 
 from store.sources.contract import ResumeCommand, Source, SourceReader
 from store.sources.kit.home import user_data_folder
-from store.sources.kit.stamps import SQLITE_MAGIC, digest, quiet_stamp, tree_stamp
-from store.sources.opencode.files import (
-    FILE_TREES,
-    SIGNATURE,
-    find_databases,
-    find_storage,
-    is_storage,
-    list_storages,
-)
+from store.sources.kit.stamps import digest, quiet_stamp, tree_stamp
+from store.sources.opencode.files import FILE_TREES, SIGNATURE, find_databases, find_session_files
 
 if TYPE_CHECKING:
     from store.model.session import Session
@@ -28,6 +21,7 @@ class Opencode(Source):
     """Reads sessions of opencode."""
 
     name = "opencode"
+    reader_version = 2
     where = "~/.local/share/opencode, and the database in $OPENCODE_DB"
 
     def roots(self) -> Iterator[str]:
@@ -45,21 +39,8 @@ class Opencode(Source):
         if not os.path.isdir(path):
             return sqlite.has_tables(locator, SIGNATURE)
         return any(sqlite.has_tables(str(database), SIGNATURE) for database in find_databases(path)) or any(
-            map(is_storage, list_storages(path))
+            find_session_files(path)
         )
-
-    def knows(self, path: Path, beginning: bytes) -> bool:
-        if path.suffix == ".json":
-            return find_storage(path) is not None
-        return beginning.startswith(SQLITE_MAGIC) and self.detect(str(path))
-
-    def find_store(self, path: Path, top: Path) -> Path:
-        """Return opencode's folder, which has the database and the storages; else a storage or database by itself."""
-        storage = find_storage(path) if path.suffix == ".json" else None
-        if storage is None:
-            return path.parent if path.name.startswith("opencode") else path
-        folders = (folder for folder in storage.parents[3::-1] if folder.is_relative_to(top))
-        return next((folder for folder in folders if storage in list_storages(folder)), storage)
 
     def stamp(self, locator: str) -> str:
         path = Path(locator)

@@ -158,9 +158,8 @@ def _parse_answer(message: Mapping[str, Json]) -> NewEntry:
 
 
 def _parse_tokens(usage: Mapping[str, Json]) -> Tokens | None:
-    """Return the tokens of a message. Tokens written to a cache count as input."""
-    uncached = as_count(usage.get("input")) + as_count(usage.get("cacheWrite"))
-    return Tokens(uncached, as_count(usage.get("output")), as_count(usage.get("cacheRead"))) if usage else None
+    names = ("input", "output", "cacheRead", "cacheWrite")
+    return Tokens(*(as_count(usage.get(name)) for name in names)) if usage else None
 
 
 def _parse_result(message: Mapping[str, Json]) -> NewEntry:

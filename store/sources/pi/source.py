@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 class Pi(TranscriptSource):
     name = "pi"
+    reader_version = 2
     home = Home("~/.pi/agent", env="PI_CODING_AGENT_DIR")
     files = Layout(("agent/sessions", "sessions"), depth=1)
 
