@@ -18,25 +18,37 @@ JsonObject = dict[str, Json]
 
 _TAGS_SQL = "select session, name from tags where session in (select value from json_each(?)) order by name"
 _SUMMARIES_SQL = """
-    select session, text from summaries where current = 1 and session in (select value from json_each(?))
+    select session, text, up_to_turn from summaries where current = 1 and session in (select value from json_each(?))
 """
+_ENDS_SQL = "select key, seq from entries where key in (select value from json_each(?))"
 
 
 def sessions_to_json(store: Store, page: Sequence[Session]) -> list[JsonObject]:
-    """Convert sessions. The tags and summaries of all of them are read with one query each."""
+    """Convert sessions. The tags, summaries and ends of all of them are read with one query each."""
     keys = encode([session.key for session in page]).decode()
-    summaries = dict(store.rows(_SUMMARIES_SQL, keys))
+    summaries = {key: (text, up_to) for key, text, up_to in store.rows(_SUMMARIES_SQL, keys)}
     tags: dict[int, list[str]] = {}
     for key, name in store.rows(_TAGS_SQL, keys):
         tags.setdefault(key, []).append(name)
-    return [_session_to_json(session, summaries.get(session.key), tags.get(session.key, [])) for session in page]
+    ends = encode([key for session in page for key in (session.head, session.tail) if key is not None]).decode()
+    positions = dict(store.rows(_ENDS_SQL, ends))
+    return [
+        _session_to_json(session, *summaries.get(session.key, (None, None)), tags.get(session.key, []), positions)
+        for session in page
+    ]
 
 
 def session_to_json(store: Store, session: Session) -> JsonObject:
     return sessions_to_json(store, [session])[0]
 
 
-def _session_to_json(session: Session, summary: str | None, tags: list[str]) -> JsonObject:
+def _session_to_json(
+    session: Session, summary: str | None, up_to_turn: int | None, tags: list[str], positions: dict[int, int]
+) -> JsonObject:
+    """Convert a session. `positions` are the positions of the first and last entries, by the keys of the entries."""
+    head, tail = (
+        entry_id(session.id, positions[key]) if key in positions else None for key in (session.head, session.tail)
+    )
     return {
         "id": session.id,
         "source": session.source,
@@ -50,7 +62,14 @@ def _session_to_json(session: Session, summary: str | None, tags: list[str]) -> 
         "provider": session.provider,
         "cwd": session.cwd,
         "channel": session.channel,
+        "channel_id": session.channel_id,
         "user": session.user,
+        "environment_name": session.environment_name,
+        "environment_type": session.environment_type,
+        "environment_path": session.environment_path,
+        "webhook": session.masked_webhook,
+        "head": head,
+        "tail": tail,
         "created_at": session.created_at,
         "updated_at": session.updated_at,
         "turns": session.turns,
@@ -67,6 +86,7 @@ def _session_to_json(session: Session, summary: str | None, tags: list[str]) -> 
         },
         "cost": session.cost,
         "summary": summary,
+        "summary_up_to": up_to_turn,
         "tags": tags,
         "pinned": bool(session.pinned),
         "archived": bool(session.archived),

@@ -39,8 +39,8 @@ def rebuild(
 ) -> None:
     """Print a conversation as the input of a model API.
 
-    What was kept, mapped, added, dropped and repaired is printed on stderr. A tool call without a result gets one, and a
-    result without a call is left out, because APIs reject them.
+    What was kept, mapped, added, dropped and repaired is printed on stderr. A tool call without a result gets one, and
+    a result without a call is left out, because APIs reject them.
     """
     result = rebuild_session(store, store.sessions.find(session_id), shape, turn=turn, with_summary=not no_summary)
     if report is not None:

@@ -60,7 +60,7 @@ def show(store: Store, session_id: str, number: int | None, raw: bool, as_json: 
     if as_json:
         output.emit_json(
             {
-                "session": session_json,
+                "session": session_json | {"system_prompt": session.system_prompt},
                 "turns": [json_output.turn_to_json(session.id, turn) for turn in turns],
                 "notes": [json_output.note_to_json(note) for note in notes],
             }

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from store.cli import output
-from store.cli.output import Span, TerminalText
+from store.cli.output import Span, TerminalText, format_count
 from store.errors import Unreadable
 from store.sources.kit.problem import Problem
 from store.store import Store
 from store.sync.refresh import sync_targets
-from store.sync.targets import Progress, Report, Target, find_targets
+from store.sync.targets import FoundStores, Progress, Report, Target, find_named_stores, find_targets
 
 
 def run_sync(store: Store, paths: Sequence[str] = (), source: str | None = None, *, as_json: bool = False) -> None:
     """Sync the stores found on this machine, or those that are named, and print a report for each."""
     with output.flush_on_exit():
-        reports = sync_with_progress_bar(store, find_targets(paths, source, store=store))
+        found = (
+            find_named_stores(paths, source) if paths else FoundStores(find_targets(source_name=source, store=store))
+        )
+        if not found.targets:
+            found.raise_failures()
+        reports = sync_with_progress_bar(store, found.targets)
         if as_json:
-            output.emit_json({"sources": [_report_to_json(report) for report in reports]})
+            output.emit_json({"sources": [_report_to_json(report) for report in reports], **_found_to_json(found)})
         else:
             _write_reports(reports)
+            _write_left_out(found)
+        for path, reason in found.failures[1:]:
+            output.notify(f"{path}: {reason}")
+        found.raise_failures()
         raise_if_unreadable(paths, reports)
 
 
@@ -103,6 +112,26 @@ def _write_reports(reports: Sequence[Report]) -> None:
         output.notify("No agent histories found on this machine. Name a PATH to read from elsewhere.")
 
 
+def _write_left_out(found: FoundStores) -> None:
+    """Say what was not looked at, and which files no source knows."""
+    for problem in found.problems:
+        output.notify(f"{problem.where}: {problem.reason}")
+    if found.unclaimed:
+        names = found.name_unclaimed()
+        listed = ", ".join(names) + (", …" if len(found.unclaimed) > len(names) else "")
+        output.notify(f"{format_count(len(found.unclaimed), 'file')} that no source knows: {listed}")
+
+
+def _found_to_json(found: FoundStores) -> dict[str, Any]:
+    problems = [*(Problem(path, str(reason)) for path, reason in found.failures), *found.problems]
+    unclaimed = {"count": len(found.unclaimed), "names": found.name_unclaimed()}
+    return {"problems": _problems_to_json(problems), "unclaimed": unclaimed}
+
+
+def _problems_to_json(problems: Iterable[Problem]) -> list[dict[str, str]]:
+    return [{"where": problem.where, "reason": problem.reason} for problem in problems]
+
+
 def _report_to_json(report: Report) -> dict[str, Any]:
     return {
         "source": report.source,
@@ -111,7 +140,7 @@ def _report_to_json(report: Report) -> dict[str, Any]:
         "new": report.new,
         "updated": report.updated,
         "unchanged": report.unchanged,
-        "problems": [{"where": problem.where, "reason": problem.reason} for problem in report.problems],
+        "problems": _problems_to_json(report.problems),
     }
 
 

@@ -85,6 +85,14 @@ class Session(NamedTuple):
         return self.cwd
 
     @property
+    def masked_webhook(self) -> str:
+        """Return the address without its user and the values of its query, which often contain a token."""
+        scheme, separator, rest = self.webhook.rpartition("://")
+        place, question_mark, _ = rest.partition("?")
+        host, slash, path = place.partition("/")
+        return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}" + ("?***" if question_mark else "")
+
+    @property
     def token_count(self) -> int:
         """Return all tokens under the name that the fourth document gives them."""
         return self.tokens_total

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator, Sequence
-from contextlib import suppress
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from store import sources
-from store.errors import Busy, NotFound, StoreError, Unreadable
-from store.sources.kit.locator import is_url, parse_location, rebase_roots
+from store.errors import Busy, NotFound, StoreError
+from store.sources.kit.locator import is_url, parse_location
 from store.sources.kit.problem import Problem
 from store.text.json import decode
 
@@ -24,6 +21,10 @@ SELECT_SOURCE = "select key, marks, problems from sources where kind = ? and loc
 
 
 _COUNT_PRESENT = "select count(*) from sessions where source_key = ? and gone = 0 and relation is not 'superseded'"
+
+
+MAX_UNCLAIMED_NAMES = 5
+_DATA_SUFFIXES = (".jsonl", ".json", ".db", ".sqlite", ".sqlite3", ".zip", ".zst")
 
 
 class Report:
@@ -66,6 +67,29 @@ class Target:
         self._stamp = None
 
 
+class FoundStores:
+    """Holds what is in the paths that a person named."""
+
+    def __init__(self, targets: Sequence[Target] = ()) -> None:
+        self.targets = [*targets]
+        self.failures: list[tuple[str, StoreError]] = []
+        "Lists the paths that cannot be read at all, each with the reason."
+        self.problems: list[Problem] = []
+        "Says which of the folders were not looked at completely."
+        self.unclaimed: list[str] = []
+        "Lists the files that no source knows."
+
+    def name_unclaimed(self) -> list[str]:
+        """Return some of the files that no source knows; those that may be conversations come before others."""
+        ordered = sorted(self.unclaimed, key=lambda path: (not path.endswith(_DATA_SUFFIXES), path))
+        return ordered[:MAX_UNCLAIMED_NAMES]
+
+    def raise_failures(self) -> None:
+        """Raise the reason why the first of the unreadable paths cannot be read, if there is one."""
+        for _, reason in self.failures:
+            raise reason
+
+
 def find_targets(
     paths: Sequence[str] = (),
     source_name: str | None = None,
@@ -73,12 +97,25 @@ def find_targets(
     store: Store | None = None,
 ) -> list[Target]:
     """Return the stores at these paths, or all stores that are where their agents keep them."""
-    if source_name is not None and source_name not in sources.SOURCE_NAMES:
-        raise NotFound(f"No such source: {source_name!r}. Choose one of {', '.join(sources.SOURCE_NAMES)}.")
+    _require_source(source_name)
     if not paths:
         return list(discover_targets(source_name, store=store))
-    candidates = [source for source in sources.all_sources() if source_name in (None, source.name)]
-    return [target for path in paths for target in _find_targets_at(path, candidates)]
+    found = find_named_stores(paths, source_name)
+    found.raise_failures()
+    return found.targets
+
+
+def find_named_stores(paths: Sequence[str], source_name: str | None = None) -> FoundStores:
+    """Return the stores at these paths, what is wrong with some of the paths, and which files no source knows."""
+    from store.sync.named_paths import find_stores
+
+    _require_source(source_name)
+    return find_stores(paths, [source for source in sources.all_sources() if source_name in (None, source.name)])
+
+
+def _require_source(name: str | None) -> None:
+    if name is not None and name not in sources.SOURCE_NAMES:
+        raise NotFound(f"No such source: {name!r}. Choose one of {', '.join(sources.SOURCE_NAMES)}.")
 
 
 def discover_targets(
@@ -97,48 +134,16 @@ def discover_targets(
                 continue
             if source and (is_url(location.locator) or os.path.exists(location.address)):
                 target = Target(source, *location)
-                if (store and report_if_unchanged(store, target)) or _has_store(source, location.address):
+                if (store and report_if_unchanged(store, target)) or has_store(source, location.address):
                     yield target
 
 
-def _has_store(source: Source, address: str) -> bool:
+def has_store(source: Source, address: str) -> bool:
     """Return whether a store of this source is there. A store that is being written counts: reading it reports Busy."""
     try:
         return source.detect(address)
     except Busy:
         return True
-
-
-def _find_targets_at(path: str, candidates: Sequence[Source]) -> list[Target]:
-    """Return the stores of agents whose home folder this is, else the store at this path, else those in this folder."""
-    from store.sources.kit import sqlite
-
-    location = parse_location(path)
-    at_home = (
-        Target(source, *root) for source in candidates for root in rebase_roots(location.locator, source.roots())
-    )
-    if targets := [target for target in at_home if _has_store(target.source, target.address)]:
-        return targets
-    for source in candidates:
-        if source.detect(location.address):
-            return [Target(source, *location)]
-    if is_url(location.locator):
-        raise Unreadable(f"{location.locator} is not a database that Backscroll can read.")
-    if not Path(location.locator).exists():
-        raise Unreadable(f"No such file or folder: {path}.")
-    if targets := list(_find_targets_in(Path(location.locator), candidates)):
-        return targets
-    sqlite.raise_if_damaged(Path(location.locator))
-    raise Unreadable(f"{path} is not a conversation store that Backscroll can read.")
-
-
-def _find_targets_in(folder: Path, candidates: Sequence[Source]) -> Iterator[Target]:
-    for child in sorted(folder.iterdir()) if folder.is_dir() else ():
-        location = parse_location(str(child))
-        with suppress(StoreError):  # a damaged store does not hide the others
-            yield from islice(
-                (Target(source, *location) for source in candidates if _has_store(source, location.address)), 1
-            )
 
 
 def report_if_unchanged(store: Store, target: Target) -> Report | None:

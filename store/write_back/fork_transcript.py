@@ -19,7 +19,7 @@ from store.model.session import Session
 from store.sources.contract import ForkRequest, NewTranscript
 from store.sources.kit.locator import parse_location
 from store.sync.refresh import sync_targets
-from store.sync.targets import Target, find_targets
+from store.sync.targets import Target
 from store.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def _create_atomically(path: Path) -> Iterator[BinaryIO]:
 def _sync_fork(store: Store, name: str, root: str, path: Path) -> None:
     """Sync the agent's folder, or only the new file if that folder was never synced."""
     is_known = store.row("select 1 from sources where kind = ? and locator = ?", name, parse_location(root).locator)
-    targets = find_targets([root if is_known else str(path)], name)
+    source = sources.load_source(name)
+    targets = [Target(source, *parse_location(root if is_known else str(path)))] if source else []
     deadline = time.monotonic() + SYNC_SECONDS
     while not _try_sync(store, targets) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -23,6 +23,14 @@ SESSION_FIELDS = {
     "provider",
     "cwd",
     "channel",
+    "channel_id",
+    "environment_name",
+    "environment_type",
+    "environment_path",
+    "webhook",
+    "head",
+    "tail",
+    "summary_up_to",
     "user",
     "created_at",
     "updated_at",
@@ -160,11 +168,37 @@ def test_the_trash_is_listed_apart(cli: CommandLine, store: Store) -> None:
 # ── show ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_show_and_list_tell_all_about_a_session(cli: CommandLine, store: Store) -> None:
+    session = store.create_session(
+        "room",
+        channel="matrix",
+        channel_id="!7:example",
+        environment_name="box",
+        environment_type="docker",
+        environment_path="/srv/box",
+        webhook="https://user:pass@example.com/hook?token=hunter2&room=7",
+        system_prompt="Be brief.",
+    )
+    for text in ("one", "two"):
+        store.append_message("room", "user", text)
+    store.summaries.set(session, "Two words.", up_to_turn=1)
+    shown = cli("show", "room", "--json").json["session"]
+    listed = next(one for one in cli("list", "--json").json["sessions"] if one["id"] == "room")
+    assert shown == listed | {"system_prompt": "Be brief."}
+    assert (listed["channel_id"], listed["environment_name"], listed["environment_type"]) == (
+        "!7:example",
+        "box",
+        "docker",
+    )
+    assert (listed["environment_path"], listed["webhook"]) == ("/srv/box", "https://example.com/hook?***")
+    assert (listed["tail"], listed["summary_up_to"]) == ("room#1", 1)
+
+
 def test_show_as_json(cli: CommandLine, store: Store) -> None:
     store.notes.add_note(store.sessions.get(NAME), "a remark", 1)
     shown = cli("show", "telegram", "--json").json
     assert shown.keys() == {"schema", "session", "turns", "notes"}
-    assert shown["session"].keys() == SESSION_FIELDS
+    assert shown["session"].keys() == SESSION_FIELDS | {"system_prompt"}
     assert [turn["n"] for turn in shown["turns"]] == [0, 1, 2]
     assert all(turn.keys() == TURN_FIELDS for turn in shown["turns"])
     before, first, second = shown["turns"]

@@ -93,13 +93,14 @@ def test_sync_of_nothing_says_where_to_look(cli: CommandLine) -> None:
     ran = cli("sync")
     assert (ran.status, ran.out) == (0, "")
     assert "Name a PATH" in ran.err
-    assert cli("sync", "--json").json == {"schema": 1, "sources": []}
+    unclaimed = {"count": 0, "names": []}
+    assert cli("sync", "--json").json == {"schema": 1, "sources": [], "problems": [], "unclaimed": unclaimed}
 
 
 def test_sync_as_json(cli: CommandLine, tmp_path: Path) -> None:
     path = with_bad_row(tmp_path / "rubichan.db")
     ran = cli("sync", str(path), "--json")
-    assert ran.json.keys() == {"schema", "sources"}
+    assert ran.json.keys() == {"schema", "sources", "problems", "unclaimed"}
     (report,) = ran.json["sources"]
     assert report.keys() == REPORT
     (problem,) = report.pop("problems")
@@ -357,7 +358,7 @@ def test_write_back_of_a_row_that_its_owner_changed(cli: CommandLine, tmp_path: 
     before = dump_tables(path)
     shown = cli("write-back", "s", "--dry-run")
     assert (shown.status, shown.out) == (0, "")
-    sentence = "The title of sessions was changed there since it was read; sync first.\n"
+    sentence = "The title of sessions was changed in the agent's store. Sync, then write back again.\n"
     assert shown.err == sentence
     refused = cli("write-back", "s")
     assert (refused.status, refused.out, refused.err) == (1, "", sentence)

@@ -230,6 +230,30 @@ def test_generated_columns_are_not_computed(owner: Path, store: Store) -> None:
     assert json.loads(store.records.get(record))["bomb0"] is None
 
 
+@pytest.mark.parametrize("spelling", ["CREATE TABLE", "CREATE /* */ TABLE"])
+def test_opening_computes_no_generated_column(owner: Path, spelling: str, children: ForkServer) -> None:
+    """The check of a database would compute this one for every row, for minutes."""
+    computed = "b as (length(hex(zeroblob(30000000 + a)))) not null"
+    make_database(
+        owner,
+        "create table bomb (a integer primary key, b); create table '5' (a);"
+        "with recursive n(a) as (select 1 union all select a + 1 from n where a < 2000)"
+        " insert into bomb (a) select a from n;"
+        "pragma writable_schema = on;"
+        f"update sqlite_master set sql = '{spelling} bomb (a integer primary key, {computed})' where name = 'bomb'",
+    )
+    outcome = children.run(import_folder, str(owner.parent), SECONDS)
+    assert (outcome.crash, outcome.messages) == ("", [[owner.name, []]])
+
+
+@pytest.mark.usefixtures("clock_advances_at_every_call")
+def test_opening_has_one_deadline(owner: Path) -> None:
+    rows = "with recursive n(a) as (select 1 union all select a + 1 from n where a < 50000) select a from n"
+    make_database(owner, f"create table numbers (a not null); insert into numbers {rows}")
+    with pytest.raises(Unreadable, match=r"takes longer than \d+ seconds"), sqlite.snapshot(owner):
+        pass
+
+
 def test_a_generated_column_does_not_replace_a_real_one(owner: Path) -> None:
     make_database(
         owner,

@@ -16,7 +16,7 @@ from store.sources.claude_code.branches import (
     build_tree,
     may_have_branches,
 )
-from store.sources.claude_code.layout import DEPTH, SUFFIXES, projects_folder
+from store.sources.claude_code.layout import LAYOUT
 from store.sources.contract import Problem
 from store.sources.kit.jsonl import (
     as_dict,
@@ -25,7 +25,6 @@ from store.sources.kit.jsonl import (
     plain_file_stamp,
     read_json_lines,
     stat_stamp,
-    walk_files,
     walk_with_stat,
 )
 from store.sources.kit.line_scan import find_lines, parse_object, read_chunks
@@ -104,10 +103,10 @@ def _walk_files(locator: Path, problems: list[Problem]) -> Iterator[tuple[str, o
     if locator.is_file():
         yield str(locator), locator.stat()
         if (subagents := locator.with_suffix("") / "subagents").is_dir():
-            yield from walk_with_stat(subagents, problems, suffixes=SUFFIXES, depth=DEPTH)
+            yield from walk_with_stat(subagents, problems, suffixes=LAYOUT.suffixes, depth=LAYOUT.depth)
         return
-    for name, stat in walk_with_stat(projects_folder(locator), problems, suffixes=SUFFIXES, depth=DEPTH):
-        if _is_transcript(name):
+    for name, stat in LAYOUT.walk_with_stat(locator, problems):
+        if _has_transcript_name(name) or _is_renamed_transcript(name, stat_stamp(stat)):
             yield name, stat
 
 
@@ -117,7 +116,7 @@ def _make_transcript(name: str, stamp: str, modified: float, sidecar_stamp: str)
     path, at = Path(name), normalize_time(modified)
     parent = _find_parent(path, stamp) if path.name.startswith(_SUBAGENT_PREFIX) else ""
     if not parent:
-        return Transcript(path.stem, (path,), "", stamp, at)
+        return Transcript(_find_session_id(path, stamp), (path,), "", stamp, at)
     return Transcript(f"{parent}/{path.stem}", (path,), parent, f"{stamp} {sidecar_stamp}", at)
 
 
@@ -129,12 +128,29 @@ def _merge(transcript: Transcript, other: Transcript) -> Transcript:
     )
 
 
-def _is_transcript(path: str) -> bool:
+def _find_session_id(path: Path, stamp: str) -> str:
+    """Return the id of a session: the name of its file, or what the records say if a person renamed the file."""
+    head = None if _FILE_NAME.fullmatch(path.name) else read_head(path, stamp)
+    return head.session_id if head and head.session_id else path.stem
+
+
+def _has_transcript_name(path: str) -> bool:
     """Return whether a path is a transcript, or the sidecar file of a sub-agent's transcript."""
     folder, _, name = path.rpartition(os.sep)
     if name.startswith(_SUBAGENT_PREFIX):
         return True
-    return bool(_FILE_NAME.fullmatch(name)) and not _OTHER_FOLDERS & {*folder.rsplit(os.sep, 3)[1:]}
+    return bool(_FILE_NAME.fullmatch(name)) and not _is_other_folder(folder)
+
+
+def _is_other_folder(folder: str) -> bool:
+    return bool(_OTHER_FOLDERS & {*folder.rsplit(os.sep, 3)[1:]})
+
+
+@lru_cache(maxsize=65_536)
+def _is_renamed_transcript(name: str, stamp: str) -> bool:
+    """Return whether a file with a name of a person's choice is a transcript. It is cached until the file changes."""
+    path = Path(name)
+    return path.suffix == ".jsonl" and not _is_other_folder(str(path.parent)) and is_claude_transcript(path)
 
 
 def _sort_files(transcript: Transcript) -> Transcript:
@@ -226,12 +242,17 @@ def is_claude_transcript(path: Path) -> bool:
     return False
 
 
+def has_only_titles(path: Path) -> bool:
+    """Return whether a file begins like those in which version 1 kept titles of sessions that are in other files."""
+    first = as_dict(next((line.value for line in read_json_lines(path, [])), None))
+    return first.get("type") == SUMMARY_TYPE and "leafUuid" in first
+
+
 def find_transcript_files(locator: Path) -> Iterator[Path]:
     if locator.is_file():
         yield locator
     elif locator.is_dir():
-        paths = walk_files(projects_folder(locator), [], depth=DEPTH)
-        yield from (path for path in paths if _is_transcript(str(path)))
+        yield from (path for path in LAYOUT.walk(locator, []) if path.suffix == ".jsonl")
 
 
 class TranscriptCatalog:

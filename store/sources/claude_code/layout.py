@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from store.sources.kit.layout import Layout
 
-DEPTH = 6
-"""Counts the levels below `projects`: folder, session, `subagents`, `workflows`, run, and one to spare."""
-
-SUFFIXES = (".jsonl", ".meta.json")
-
-
-def projects_folder(locator: Path) -> Path:
-    return locator / "projects" if (locator / "projects").is_dir() else locator
+LAYOUT = Layout(("projects",), depth=6, suffixes=(".jsonl", ".meta.json"))
+"""The levels below `projects` are: folder, session, `subagents`, `workflows`, run, and one to spare."""

@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.sources.claude_code.layout import DEPTH, SUFFIXES, projects_folder
+from store.sources.claude_code.layout import LAYOUT
 from store.sources.contract import ForkRequest, NewTranscript, QuickSession, ResumeCommand, SessionRef, Source
 from store.sources.kit.home import Home
-from store.sources.kit.stamps import PATH_ERRORS, digest, plain_file_stamp, tree_stamp
+from store.sources.kit.stamps import PATH_ERRORS, digest, plain_file_stamp
 
 if TYPE_CHECKING:
     from store.model.entry import Json
@@ -40,12 +40,23 @@ class ClaudeCode(Source):
         except PATH_ERRORS:
             return False
 
+    def knows(self, path: Path, beginning: bytes) -> bool:
+        from store.sources.claude_code.files import has_only_titles, is_claude_transcript
+
+        return path.suffix == ".jsonl" and (is_claude_transcript(path) or has_only_titles(path))
+
+    def find_store(self, path: Path, top: Path) -> Path | None:
+        return LAYOUT.find_home(path, top)
+
+    def reads_loose_files(self, folder: Path) -> bool:
+        return not LAYOUT.has_folders(folder)
+
     def stamp(self, locator: str) -> str:
         path = Path(locator)
         try:
             if path.is_file():
                 return _stamp_session(path)
-            tree = tree_stamp(projects_folder(path), suffixes=SUFFIXES, depth=DEPTH)
+            tree = LAYOUT.stamp(locator)
             return digest(tree, plain_file_stamp(path / "settings.json")) if tree else ""
         except PATH_ERRORS:
             return ""

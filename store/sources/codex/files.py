@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from store.errors import BadValue, StoreError
 from store.model.entry import Json
-from store.sources.codex.layout import DEPTH, SUFFIXES, find_databases, rollout_folders
+from store.sources.codex.layout import LAYOUT, find_databases
 from store.sources.contract import Problem
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import (
@@ -26,12 +26,12 @@ from store.sources.kit.jsonl import (
     plain_file_stamp,
     read_cached_lines,
     read_json_lines,
-    walk_files,
 )
 from store.text.validate import replace_surrogates
 
 ARCHIVE_FOLDER = "archived_sessions"
 NO_END = 2**63
+_KNOWN_META_FIELDS = frozenset(["cwd", "originator", "cli_version", "model_provider", "instructions"])
 
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _FILE_NAME = re.compile(rf"rollout-(?P<at>.*?)-(?P<thread>{_UUID})(?:_(?P<rollout>{_UUID}))?\.jsonl(?:\.zst)?")
@@ -62,10 +62,23 @@ def find_rollouts(locator: Path, problems: list[Problem]) -> Iterator[Rollout]:
         if rollout := _make_rollout(locator):
             yield rollout
         return
-    for folder in rollout_folders(locator):
-        for path in walk_files(folder, problems, suffixes=SUFFIXES, depth=DEPTH):
-            if path.name.startswith("rollout-") and (rollout := _make_rollout(path)):
-                yield rollout
+    is_home = LAYOUT.has_folders(locator)
+    for path in LAYOUT.walk(locator, problems):
+        # Among loose files there are those of other agents, and rollouts that a person renamed.
+        if (LAYOUT.is_transcript(path) if is_home else has_rollout_name(path) or is_rollout(path)) and (
+            rollout := _make_rollout(path)
+        ):
+            yield rollout
+
+
+def has_rollout_name(path: Path) -> bool:
+    return _FILE_NAME.fullmatch(path.name) is not None
+
+
+def is_rollout(path: Path) -> bool:
+    """Return whether the first line of a file describes a thread of Codex."""
+    meta, _ = read_meta(path)
+    return bool(_KNOWN_META_FIELDS & meta.keys()) and isinstance(meta.get("id"), str)
 
 
 def _make_rollout(path: Path) -> Rollout | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-DEPTH = 4
-SUFFIXES = (".jsonl", ".jsonl.zst")
-FOLDERS = ("sessions", "archived_sessions")
+from store.sources.kit.layout import Layout
 
-
-def rollout_folders(locator: Path) -> list[Path]:
-    return [locator / name for name in FOLDERS if (locator / name).is_dir()] or [locator]
+LAYOUT = Layout(
+    ("sessions", "archived_sessions"),
+    depth=4,
+    suffixes=(".jsonl", ".jsonl.zst"),
+    is_transcript=lambda path: path.name.startswith("rollout-"),
+)
 
 
 def find_databases(root: Path) -> list[Path]:

@@ -12,19 +12,17 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.sources.codex.layout import DEPTH, SUFFIXES, find_databases, rollout_folders
+from store.sources.codex.layout import LAYOUT, find_databases
 from store.sources.contract import ForkRequest, NewTranscript, QuickSession, ResumeCommand, Source
 from store.sources.kit.home import Home
-from store.sources.kit.stamps import PATH_ERRORS, database_stamp, digest, plain_file_stamp, tree_stamp
+from store.sources.kit.stamps import PATH_ERRORS, database_stamp, digest, plain_file_stamp
 
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
-    from store.sources.codex.files import Rollout
     from store.sources.codex.reader import CodexReader
 
 _MAX_DETECT_FILES = 200
-_KNOWN_META_FIELDS = frozenset(["cwd", "originator", "cli_version", "model_provider", "instructions"])
 _OLD_BRANCH_HINT = "Codex cannot resume turns that were rolled back. Resume the thread itself, or fork from here."
 
 
@@ -33,20 +31,32 @@ class Codex(Source):
     home = Home("~/.codex", env="CODEX_HOME")
 
     def detect(self, locator: str) -> bool:
-        from store.sources.codex.files import find_rollouts
+        from store.sources.codex.files import find_rollouts, is_rollout
 
         try:
-            return any(map(_is_codex_rollout, islice(find_rollouts(Path(locator), []), _MAX_DETECT_FILES)))
+            rollouts = islice(find_rollouts(Path(locator), []), _MAX_DETECT_FILES)
+            return any(is_rollout(rollout.path) for rollout in rollouts)
         except PATH_ERRORS:
             return False
+
+    def knows(self, path: Path, beginning: bytes) -> bool:
+        from store.sources.codex.files import has_rollout_name, is_rollout
+
+        return path.name.endswith(LAYOUT.suffixes) and (has_rollout_name(path) or is_rollout(path))
+
+    def find_store(self, path: Path, top: Path) -> Path | None:
+        return LAYOUT.find_home(path, top)
+
+    def reads_loose_files(self, folder: Path) -> bool:
+        return not LAYOUT.has_folders(folder)
 
     def stamp(self, locator: str) -> str:
         path = Path(locator)
         if path.is_file():
             return plain_file_stamp(path)
-        trees = [tree_stamp(folder, suffixes=SUFFIXES, depth=DEPTH) for folder in rollout_folders(path)]
+        trees = LAYOUT.stamp(locator)
         databases = [database_stamp(database) for database in find_databases(path)]
-        return digest(*trees, *databases, plain_file_stamp(path / "session_index.jsonl")) if all(trees) else ""
+        return digest(trees, *databases, plain_file_stamp(path / "session_index.jsonl")) if trees else ""
 
     def open(self, locator: str) -> AbstractContextManager[CodexReader]:
         from store.sources.codex.reader import CodexReader
@@ -86,10 +96,3 @@ class Codex(Source):
         from store.sources.codex.fork import build_fork
 
         return build_fork(request, Path(self.home.locate()))
-
-
-def _is_codex_rollout(rollout: Rollout) -> bool:
-    from store.sources.codex.files import read_meta
-
-    meta, _ = read_meta(rollout.path)
-    return bool(_KNOWN_META_FIELDS & meta.keys()) and isinstance(meta.get("id"), str)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from store.sources.contract import ResumeCommand, Source, SourceReader
 from store.sources.kit.home import user_data_folder
-from store.sources.kit.stamps import database_stamp, digest, plain_file_stamp, tree_stamp
+from store.sources.kit.layout import begins_with_object
+from store.sources.kit.stamps import SQLITE_MAGIC, database_stamp, digest, plain_file_stamp, tree_stamp
 
 if TYPE_CHECKING:
     from store.model.session import Session
@@ -52,6 +53,14 @@ class Goose(Source):
         return sqlite.has_tables(str(path / _DATABASE_NAME), _SIGNATURE) or any(
             map(is_transcript, list_transcripts(path))
         )
+
+    def knows(self, path: Path, beginning: bytes) -> bool:
+        is_candidate = begins_with_object(beginning) if path.suffix == ".jsonl" else beginning.startswith(SQLITE_MAGIC)
+        return is_candidate and self.detect(str(path))
+
+    def find_store(self, path: Path, top: Path) -> Path:
+        """Return the folder of all sessions, or a database with another name."""
+        return path.parent if path.suffix == ".jsonl" or path.name == _DATABASE_NAME else path
 
     def stamp(self, locator: str) -> str:
         path = Path(locator)

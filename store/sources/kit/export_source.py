@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from store.sources.contract import Source
@@ -23,6 +24,16 @@ class ExportSource(Source):
         from store.sources.kit import exports
 
         return exports.detect(locator, self.is_conversation)
+
+    def knows(self, path: Path, beginning: bytes) -> bool:
+        is_json = path.suffix == ".json" and beginning.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"[", b"{"))
+        return (is_json or beginning.startswith(b"PK")) and self.detect(str(path))
+
+    def find_store(self, path: Path, top: Path) -> Path:
+        """Return the folder of an unpacked export, which may have several files of conversations, or the file."""
+        from store.sources.kit import exports
+
+        return path.parent if exports.is_conversations_file(path.name) else path
 
     def stamp(self, locator: str) -> str:
         from store.sources.kit import exports

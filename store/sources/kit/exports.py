@@ -156,6 +156,11 @@ class _ArraySplitter:
 # ── archives, folders and files ───────────────────────────────────────────────────────────────────
 
 
+def is_conversations_file(name: str) -> bool:
+    """Return whether a file has the name that services give to the files of conversations in an export."""
+    return _FILE_NAME.fullmatch(name) is not None
+
+
 def _find_files(path: Path) -> list[Path]:
     """Return the files of an unpacked export, or the single file that was named."""
     if os.path.isdir(path):

@@ -37,6 +37,11 @@ SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 STATEMENT_TIMEOUT_SECONDS = 60.0
+
+MIN_OPENING_SECONDS = 10.0
+CHECKED_BYTES_PER_SECOND = 4 * 1024 * 1024
+"""Opening a database, with its check, may take ten seconds and longer for a large one. Slow disks are faster."""
+
 MAX_COPY_ATTEMPTS = 3
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1024 * 1024
@@ -187,7 +192,12 @@ _PRAGMAS = (
     "query_only = on",
     "mmap_size = 0",
 )
-_ALLOWED_PRAGMAS = ("table_info", "foreign_key_list")
+_OPENING_PRAGMAS = frozenset({"quick_check", "table_xinfo"})
+_READING_PRAGMAS = frozenset({"table_info", "foreign_key_list"})
+_SELECT_DISGUISED_TABLE = """
+    select 1 from sqlite_master where rootpage > 0
+        and not (sql like 'create table %' or sql like 'create index %' or sql like 'create unique index %')
+"""
 _VIRTUAL_GENERATED = 2
 _ALLOWED_ACTIONS = frozenset(
     {
@@ -200,46 +210,83 @@ _ALLOWED_ACTIONS = frozenset(
 
 
 def _open_guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
-    """Open a copy for selects only, with limits on time and size, without trusting its schema."""
+    """Open a copy for selects only, with limits on time and size, without trusting its schema.
+
+    The limits come before the first look at the schema, because the schema decides how long a look takes.
+    """
     connection = sqlite3.connect(copy, isolation_level=None)
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.row_factory = sqlite3.Row
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-    for pragma in _PRAGMAS:
-        connection.execute(f"pragma {pragma}")
+    seconds = MIN_OPENING_SECONDS + copy.stat().st_size / CHECKED_BYTES_PER_SECOND
     try:
-        if check and (result := _quick_check(connection)) != "ok":
-            raise Unreadable(f"{path} is damaged: {to_one_line(result)}.")
+        _interrupt_after(connection, seconds)
+        for pragma in _PRAGMAS:
+            connection.execute(f"pragma {pragma}")
+        _allow_reading_only(connection, _OPENING_PRAGMAS)
+        computed = _find_computed_columns(connection)
+        if check:
+            _raise_if_check_fails(connection, path, {table for table, _ in computed})
+        _allow_reading_only(connection, _READING_PRAGMAS, computed)
         _set_statement_timeout(connection, STATEMENT_TIMEOUT_SECONDS)
-        _allow_reading_only(connection)
-    except BaseException:
+    except BaseException as reason:
         connection.close()
+        if getattr(reason, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+            raise Unreadable(f"{path} takes longer than {seconds:.0f} seconds to open, so it is not read.") from None
         raise
     return connection
 
 
-def _quick_check(connection: sqlite3.Connection) -> str:
+def _interrupt_after(connection: sqlite3.Connection, seconds: float) -> None:
+    """Interrupt whatever the connection does after some time."""
+    deadline = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+
+
+def _raise_if_check_fails(connection: sqlite3.Connection, path: Path, computed_tables: Collection[str]) -> None:
+    """Raise Unreadable for a damaged database.
+
+    The check computes virtual columns, which could cost any amount of work. So a table that has some is not checked;
+    damage in it is found when it is read.
+    """
+    subjects = ["1"]
+    if computed_tables or connection.execute(_SELECT_DISGUISED_TABLE).fetchone():
+        names = [name for name in _table_names(connection) if name not in computed_tables]
+        # SQLite takes a name that begins with a digit for a number, and then checks all tables.
+        subjects = [_quote_identifier(name) for name in names if name[:1].isidentifier()]
+    for subject in subjects:
+        if (result := _quick_check(connection, subject)) != "ok":
+            raise Unreadable(f"{path} is damaged: {to_one_line(result)}.")
+
+
+def _quick_check(connection: sqlite3.Connection, subject: str) -> str:
     try:
-        return str(connection.execute("pragma quick_check(1)").fetchone()[0])
+        return str(connection.execute(f"pragma quick_check({subject})").fetchone()[0])
     except sqlite3.DataError:
         # A value that is too large ends the check, but it is no damage: its row will be left out.
         return "ok"
 
 
-def _allow_reading_only(connection: sqlite3.Connection) -> None:
-    """Deny everything but reads. Computed columns read as null, because they could cost any amount of work."""
-    computed = {
+def _find_computed_columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Return the table and name of each virtual column."""
+    return {
         (table, row["name"])
         for table in _table_names(connection)
         for row in connection.execute(f"pragma table_xinfo({_quote_identifier(table)})")
         if row["hidden"] == _VIRTUAL_GENERATED
     }
 
+
+def _allow_reading_only(
+    connection: sqlite3.Connection, pragmas: Collection[str], computed: Collection[tuple[str, str]] = ()
+) -> None:
+    """Deny everything but reads. Computed columns read as null, because they could cost any amount of work."""
+
     def authorize(action: int, first: str | None, second: str | None, *_: object) -> int:
         if action == sqlite3.SQLITE_READ and (first, second) in computed:
             return sqlite3.SQLITE_IGNORE
         if action == sqlite3.SQLITE_PRAGMA:
-            return sqlite3.SQLITE_OK if first in _ALLOWED_PRAGMAS else sqlite3.SQLITE_DENY
+            return sqlite3.SQLITE_OK if first in pragmas else sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK if action in _ALLOWED_ACTIONS else sqlite3.SQLITE_DENY
 
     connection.set_authorizer(authorize)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from store.sources.contract import Source, SourceReader
-from store.sources.kit.stamps import database_stamp
+from store.sources.kit.stamps import SQLITE_MAGIC, database_stamp
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,6 +28,9 @@ class SqliteSource(Source):
         from store.sources.kit import sqlite
 
         return any(sqlite.has_tables(locator, signature) for signature in self.signatures)
+
+    def knows(self, path: Path, beginning: bytes) -> bool:
+        return beginning.startswith(SQLITE_MAGIC) and self.detect(str(path))
 
     def stamp(self, locator: str) -> str:
         return database_stamp(Path(locator))

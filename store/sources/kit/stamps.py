@@ -11,6 +11,7 @@ import stat
 import time
 from array import array
 from collections.abc import Collection, Iterator
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -20,9 +21,23 @@ QUIET_SECONDS = 3600.0
 """After this time without a change, an unfinished answer is read as it is."""
 
 MAX_FOLDER_DEPTH = 12
+MAX_TREE_ENTRIES = 200_000
+"""Limits the files and folders that are looked at in a folder which a person named: it may be a whole disk."""
+
+_NO_LIMIT = 2**62
+
+SKIPPED_FOLDERS = frozenset([".git", "node_modules"])
+"""Folders with many files that are never conversations. In a folder that a person named they are not entered."""
+
+_TOO_MANY_ENTRIES = (
+    f"It has more than {MAX_TREE_ENTRIES:,} files; the others were not looked at. Name a folder inside it."
+)
 _NAME = attrgetter("name")
 _UINT64_MASK = 2**64 - 1
 """Maps a time to an unsigned number; it may be before 1970."""
+
+SQLITE_MAGIC = b"SQLite format 3\0"
+"""Begins every SQLite database."""
 
 PATH_ERRORS = (OSError, ValueError)
 """These are raised for a path that cannot be read; the second for a name that no file can have."""
@@ -52,10 +67,18 @@ def error_text(reason: Exception) -> str:
 
 
 def walk_files(
-    root: Path, problems: list[Problem], *, suffixes: Collection[str] = (".jsonl",), depth: int = MAX_FOLDER_DEPTH
+    root: Path,
+    problems: list[Problem],
+    *,
+    suffixes: Collection[str] = (".jsonl",),
+    depth: int = MAX_FOLDER_DEPTH,
+    is_bounded: bool = False,
 ) -> Iterator[Path]:
-    """Yield the regular files below a folder, sorted. A folder is visited once, even if several links lead to it."""
-    return (Path(entry.path) for entry in _walk_entries(str(root), problems, tuple(suffixes), depth))
+    """Yield the regular files below a folder, sorted. A folder is visited once, even if several links lead to it.
+
+    A bounded walk is for a folder of any content. It has a limit, skips some folders, and no link leads it upwards.
+    """
+    return (Path(entry.path) for entry in _walk_entries(str(root), problems, tuple(suffixes), depth, is_bounded))
 
 
 def walk_with_stat(
@@ -64,9 +87,10 @@ def walk_with_stat(
     *,
     suffixes: Collection[str] = (".jsonl",),
     depth: int = MAX_FOLDER_DEPTH,
+    is_bounded: bool = False,
 ) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the paths that `walk_files` finds, each with its status; fast enough for ten thousand files a second."""
-    for entry in _walk_entries(str(root), problems, tuple(suffixes), depth):
+    for entry in _walk_entries(str(root), problems, tuple(suffixes), depth, is_bounded):
         try:
             status = entry.stat()
         except OSError:
@@ -75,28 +99,31 @@ def walk_with_stat(
 
 
 def _walk_entries(
-    root: str, problems: list[Problem], suffixes: tuple[str, ...], depth: int
+    root: str, problems: list[Problem], suffixes: tuple[str, ...], depth: int, is_bounded: bool
 ) -> Iterator[os.DirEntry[str]]:
     """Yield the files of a folder, then those of each folder in it. It is one loop, because it runs at every sync."""
-    seen: set[tuple[int, int]] = set()
+    seen = {_identity(str(parent)) for parent in Path(os.path.realpath(root)).parents} if is_bounded else set()
+    remaining = MAX_TREE_ENTRIES if is_bounded else _NO_LIMIT
+    skipped: Collection[str] = SKIPPED_FOLDERS if is_bounded else ()
     pending = [(root, depth, _identity(root))]
-    while pending:
+    while pending and remaining >= 0:
         folder, levels, identity = pending.pop()
         if identity in seen:
             continue
         seen.add(identity)
         try:
             with os.scandir(folder) as entries:
-                ordered = sorted(entries, key=_NAME)
+                ordered = sorted(islice(entries, remaining + 1), key=_NAME)
         except PATH_ERRORS as reason:
             problems.append(Problem(folder, f"The folder cannot be read: {error_text(reason)}."))
             continue
+        remaining -= len(ordered)
         folders: list[tuple[str, int, tuple[int, int]]] = []
         for entry in ordered:
             try:
                 if entry.name.endswith(suffixes) and entry.is_file():
                     yield entry
-                elif entry.is_dir():
+                elif entry.is_dir() and entry.name not in skipped:
                     # Only a link needs a system call; the listing already has the inode of a folder.
                     is_real_folder = not entry.is_symlink()
                     folder_identity = (identity[0], entry.inode()) if is_real_folder else _identity(entry.path)
@@ -105,6 +132,8 @@ def _walk_entries(
                 continue  # a broken link
         if levels:
             pending += reversed(folders)
+    if remaining < 0:
+        problems.append(Problem(root, _TOO_MANY_ENTRIES))
 
 
 def _identity(folder: str) -> tuple[int, int]:
@@ -116,7 +145,13 @@ def _identity(folder: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def tree_stamp(root: Path, *, suffixes: Collection[str] = (".jsonl",), depth: int = MAX_FOLDER_DEPTH) -> str:
+def tree_stamp(
+    root: Path,
+    *,
+    suffixes: Collection[str] = (".jsonl",),
+    depth: int = MAX_FOLDER_DEPTH,
+    is_bounded: bool = False,
+) -> str:
     """Return a stamp that differs when a file below is added, removed or changed; empty for an unreadable folder."""
     try:
         if not root.is_dir():
@@ -126,7 +161,7 @@ def tree_stamp(root: Path, *, suffixes: Collection[str] = (".jsonl",), depth: in
     names: list[str] = []
     # Numbers are hashed as bytes: formatting those of ten thousand files would block other threads for milliseconds.
     numbers = array("Q")
-    for name, status in walk_with_stat(root, [], suffixes=suffixes, depth=depth):
+    for name, status in walk_with_stat(root, [], suffixes=suffixes, depth=depth, is_bounded=is_bounded):
         names.append(name)
         numbers.extend((status.st_size, status.st_mtime_ns & _UINT64_MASK, status.st_ino))
     return digest("\0".join(names).encode("utf-8", "surrogatepass"), numbers.tobytes())

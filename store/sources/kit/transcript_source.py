@@ -10,10 +10,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from store.sources.contract import Problem, Source, SourceReader
 from store.sources.kit.layout import Layout as Layout
+from store.sources.kit.layout import begins_with_object
 
 if TYPE_CHECKING:
     from store.model.entry import Json, NewEntry
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 class TranscriptSource(Source):
     """Finds transcripts by a layout and recognizes them by their first record."""
 
-    files: ClassVar[Layout]
+    files: Layout
     "Says where the transcripts are in the agent's folder."
+
+    def __init__(self) -> None:
+        self.files = self.files._replace(knows=self.is_my_file)
 
     def detect(self, locator: str) -> bool:
         return self.files.detect(locator, self.is_my_file)
@@ -35,6 +39,15 @@ class TranscriptSource(Source):
 
     def open(self, locator: str) -> AbstractContextManager[SourceReader]:
         return nullcontext(self.make_reader(Path(locator)))
+
+    def knows(self, path: Path, beginning: bytes) -> bool:
+        return path.name.endswith(self.files.suffixes) and begins_with_object(beginning) and self.is_my_file(path)
+
+    def find_store(self, path: Path, top: Path) -> Path | None:
+        return self.files.find_home(path, top)
+
+    def reads_loose_files(self, folder: Path) -> bool:
+        return not self.files.has_folders(folder)
 
     def is_my_file(self, path: Path) -> bool:
         from store.sources.kit.jsonl import as_dict

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from store.sources.kit.stamps import walk_files
 
-FILE_TREES = ("storage/session", "storage/message", "storage/part", "project")
-"""Folders in which older releases kept sessions as files."""
+INFO_FOLDER = "info"
+"""Holds the files that describe the sessions of one project, in the oldest layout."""
+
+STORAGE_TREES = ("session", "message", "part", INFO_FOLDER)
+FILE_TREES = ("project", *(f"storage/{name}" for name in STORAGE_TREES), *STORAGE_TREES)
+"""Folders in which older releases kept sessions as files, in opencode's folder or in its storage."""
+
+_STORAGE_LEVELS = 5
+"""A part is the deepest file: `part/<session>/<message>/<part>.json` in the oldest layout."""
+
+_MAX_DETECT_FILES = 50
 
 SIGNATURE = {
     "session": ("id", "project_id", "title", "version", "time_created", "time_updated"),
@@ -25,6 +37,35 @@ def find_databases(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def find_session_files(folder: Path) -> Iterator[Path]:
-    yield from folder.glob("storage/session/*/ses_*.json")
-    yield from folder.glob("project/*/storage/session/info/ses_*.json")
+def list_storages(folder: Path) -> Iterator[Path]:
+    """Return the folders that may hold sessions as files, for a person may name any of them: the storage of each
+    project, as the oldest releases had it, and the storage of all projects."""
+    yield from sorted(folder.glob("project/*/storage/session"))
+    yield from (folder / "storage/session", folder / "session", folder / "storage", folder)
+
+
+def find_session_files(storage: Path) -> Iterator[Path]:
+    """Return the files that describe sessions: in a folder for each project, or in `info` in the storage of one."""
+    yield from sorted(path for path in storage.glob("session/*/*.json") if path.parent.name != INFO_FOLDER)
+    yield from sorted(storage.glob(f"{INFO_FOLDER}/*.json"))
+
+
+def find_storage(path: Path) -> Path | None:
+    """Return the storage that a file is part of, by what is in the folders above it; their own names do not matter."""
+    return next((folder for folder in path.parents[1:_STORAGE_LEVELS] if is_storage(folder)), None)
+
+
+def is_storage(folder: Path) -> bool:
+    for name in ("session", INFO_FOLDER):
+        with suppress(OSError):
+            return _has_sessions(folder, os.stat(folder / name).st_mtime_ns)
+    return False
+
+
+@lru_cache(maxsize=64)
+def _has_sessions(storage: Path, modified_at: int) -> bool:
+    """Return whether a session is in it. It is cached, because each of its many files is asked for its storage."""
+    from store.sources.kit.jsonl import as_dict, read_json_file
+
+    infos = (as_dict(read_json_file(path, [])) for path in islice(find_session_files(storage), _MAX_DETECT_FILES))
+    return any(str(info.get("id")).startswith("ses_") and "time" in info for info in infos)

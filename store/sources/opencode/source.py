@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING
 
 from store.sources.contract import ResumeCommand, Source, SourceReader
 from store.sources.kit.home import user_data_folder
-from store.sources.kit.stamps import digest, quiet_stamp, tree_stamp
-from store.sources.opencode.files import FILE_TREES, SIGNATURE, find_databases, find_session_files
+from store.sources.kit.stamps import SQLITE_MAGIC, digest, quiet_stamp, tree_stamp
+from store.sources.opencode.files import (
+    FILE_TREES,
+    SIGNATURE,
+    find_databases,
+    find_storage,
+    is_storage,
+    list_storages,
+)
 
 if TYPE_CHECKING:
     from store.model.session import Session
@@ -39,8 +46,21 @@ class Opencode(Source):
         if not os.path.isdir(path):
             return sqlite.has_tables(locator, SIGNATURE)
         return any(sqlite.has_tables(str(database), SIGNATURE) for database in find_databases(path)) or any(
-            find_session_files(path)
+            map(is_storage, list_storages(path))
         )
+
+    def knows(self, path: Path, beginning: bytes) -> bool:
+        if path.suffix == ".json":
+            return find_storage(path) is not None
+        return beginning.startswith(SQLITE_MAGIC) and self.detect(str(path))
+
+    def find_store(self, path: Path, top: Path) -> Path:
+        """Return opencode's folder, which has the database and the storages; else a storage or database by itself."""
+        storage = find_storage(path) if path.suffix == ".json" else None
+        if storage is None:
+            return path.parent if path.name.startswith("opencode") else path
+        folders = (folder for folder in storage.parents[3::-1] if folder.is_relative_to(top))
+        return next((folder for folder in folders if storage in list_storages(folder)), storage)
 
     def stamp(self, locator: str) -> str:
         path = Path(locator)

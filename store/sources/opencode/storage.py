@@ -17,6 +17,7 @@ from store.sources.kit import jsonl, sqlite
 from store.sources.kit.jsonl import as_dict, as_str, as_time, cost_fields
 from store.sources.kit.sqlite import RowLike
 from store.sources.opencode.entries import OpencodeMessage, OpencodePart, parse_model
+from store.sources.opencode.files import INFO_FOLDER, find_session_files, list_storages
 from store.sources.opencode.session_message import message_from_row
 from store.text.validate import encode_derived, parse, replace_surrogates
 
@@ -190,6 +191,13 @@ class _SessionFiles:
     "Has a folder for each message."
 
 
+def _find_sessions(storage: Path) -> Iterator[_SessionFiles]:
+    """Yield the files of every session. In the oldest layout the parts of each session have a folder of their own."""
+    for info in find_session_files(storage):
+        parts = storage / "part" / info.stem if info.parent.name == INFO_FOLDER else storage / "part"
+        yield _SessionFiles(info, storage / "message" / info.stem, parts)
+
+
 class FileStorage:
     """Reads sessions from files of both layouts: one folder for all projects, or an older one for each project."""
 
@@ -197,18 +205,8 @@ class FileStorage:
         self._root = root
         self._problems = problems
         self._files_by_session = {
-            files.info_file.stem: files for files in [*self._find_project_layout(), *self._find_shared_layout()]
+            files.info_file.stem: files for storage in list_storages(root) for files in _find_sessions(storage)
         }
-
-    def _find_project_layout(self) -> Iterator[_SessionFiles]:
-        for info in sorted(self._root.glob("project/*/storage/session/info/*.json")):
-            store = info.parent.parent
-            yield _SessionFiles(info, store / "message" / info.stem, store / "part" / info.stem)
-
-    def _find_shared_layout(self) -> Iterator[_SessionFiles]:
-        store = self._root / "storage"
-        for info in sorted(store.glob("session/*/*.json")):
-            yield _SessionFiles(info, store / "message" / info.stem, store / "part")
 
     def list_refs(self) -> Iterator[SessionRef]:
         for name, files in self._files_by_session.items():
