@@ -15,6 +15,7 @@ import pyperclip
 import pytest
 import textual.app
 import textual.pilot
+from fake_clipboard import FakeClipboard
 from hypothesis import HealthCheck, settings
 from idle_wait import wait_until_idle
 from textual.notifications import Notification
@@ -110,19 +111,6 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     old_umask = os.umask(0o022)
     yield folder
     os.umask(old_umask)
-
-
-class FakeClipboard:
-    """Replaces the machine's clipboard, which a test must never overwrite."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def copy(self, text: str) -> None:
-        self.text = text
-
-    def paste(self) -> str:
-        return self.text
 
 
 @pytest.fixture(autouse=True)

@@ -73,7 +73,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
     COMMANDS: ClassVar = {ActionProvider}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Keys", key_display="?", id="app.help", tooltip="All keys of this screen"),
-        Binding("q", "quit", "Quit", id="app.quit", tooltip="Leave Backscroll"),
+        Binding("q", "quit", "Quit", id="app.quit", tooltip="Quit Backscroll"),
     ]
 
     def __init__(

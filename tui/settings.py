@@ -6,13 +6,12 @@ The config file belongs to the person and is only read. Choices made in the brow
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
 from store.errors import StoreError
-from store.paths import config_file, load_config, make_private_folder, state_file
+from store.paths import config_file, load_config, replace_private_file, state_file
 
 _VIM_PAGE_KEYS = {"page_down": "pagedown,ctrl+f,ctrl+d", "page_up": "pageup,ctrl+b,ctrl+u"}
 
@@ -67,7 +66,7 @@ class Settings:
         """Report keys in the config file that belong to no known action."""
         for name, keys in self.own_keys.items():
             if name not in actions:
-                self.problems.append(f"{config_file()}: no such action: {name!r}. Press ? to see all actions.")
+                self.problems.append(f"{config_file()}: no such action: {name!r}. Correct the name or remove it.")
             elif not isinstance(keys, str):
                 self.problems.append(f'{config_file()}: the keys of {name} must be a string like "ctrl+e,f5".')
 
@@ -87,13 +86,8 @@ class Settings:
     def save_state(self, **choices: str | list[str]) -> None:
         """Save choices. An error is ignored, because a lost choice should not interrupt anyone."""
         self._state |= choices
-        path = state_file()
         with suppress(OSError):
-            make_private_folder(path.parent)
-            part = path.with_suffix(".part")
-            with os.fdopen(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-                json.dump(self._state, file)
-            part.replace(path)
+            replace_private_file(state_file(), json.dumps(self._state).encode())
 
 
 def _as_dict(value: object) -> dict[str, Any]:

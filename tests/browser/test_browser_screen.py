@@ -1,4 +1,4 @@
-"""A person at the browser: moving, filtering, opening, and a store that is empty."""
+"""Tests the browser screen: moving, filtering, opening, and an empty store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tui.widgets.timeline.timeline_view import TimelineView
 # ── moving ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_sessions_stand_newest_first_with_what_tells_them_apart(filled_store: Store) -> None:
+async def test_sessions_are_listed_newest_first_with_their_details(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")
         lines = [line.rstrip() for line in screen_text(pilot).splitlines()]
@@ -61,7 +61,7 @@ async def test_sessions_stand_newest_first_with_what_tells_them_apart(filled_sto
 
 
 @pytest.mark.parametrize(
-    ("keys", "lands_on"),
+    ("keys", "expected"),
     [
         (["down"], "codex:0199aa"),
         (["j", "j", "k"], "codex:0199aa"),
@@ -74,15 +74,15 @@ async def test_sessions_stand_newest_first_with_what_tells_them_apart(filled_sto
         (["end", "pageup"], "telegram:648079060"),
     ],
 )
-async def test_keys_move_the_cursor(filled_store: Store, keys: list[str], lands_on: str) -> None:
+async def test_keys_move_the_cursor(filled_store: Store, keys: list[str], expected: str) -> None:
     async with make_browser(filled_store).run_test(size=(80, 7)) as pilot:
         await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press(*keys)
-        await wait_until(pilot, lambda: selected_id(pilot) == lands_on)
+        await wait_until(pilot, lambda: selected_id(pilot) == expected)
         await wait_for_text(pilot, "▌")
 
 
-async def test_a_click_selects_a_second_opens_and_the_wheel_scrolls(filled_store: Store) -> None:
+async def test_a_click_moves_the_cursor_a_double_click_opens_and_the_wheel_scrolls(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(80, 9)) as pilot:
         await wait_for_text(pilot, "Rename")
         await pilot.click("SessionListView", offset=(10, 3))
@@ -114,7 +114,7 @@ async def test_typing_filters_and_escape_shows_all_again(filled_store: Store) ->
         assert session_list(pilot).has_focus
 
 
-async def test_the_line_of_keys_says_how_to_leave_the_words(filled_store: Store) -> None:
+async def test_the_key_hints_show_how_to_leave_the_search(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"rename")
@@ -130,7 +130,7 @@ async def test_the_line_of_keys_says_how_to_leave_the_words(filled_store: Store)
         assert "All sessions" not in screen_text(pilot)
 
 
-async def test_enter_goes_from_the_words_to_what_was_found(filled_store: Store) -> None:
+async def test_enter_goes_from_the_search_box_to_the_results(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"rename", "enter")
@@ -141,14 +141,14 @@ async def test_enter_goes_from_the_words_to_what_was_found(filled_store: Store) 
         assert selected_id(pilot) == "codex:0199aa"
 
 
-async def test_letters_that_are_keys_elsewhere_are_letters_in_the_filter(filled_store: Store) -> None:
+async def test_letters_of_keys_are_typed_into_the_search_box(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"qdj", "question_mark", "slash")
         assert pilot.app.screen.query_one(Input).value == "qdj?/"
 
 
-async def test_nothing_found_says_so(filled_store: Store) -> None:
+async def test_a_search_without_results_shows_a_message(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"zebra")
@@ -157,8 +157,8 @@ async def test_nothing_found_says_so(filled_store: Store) -> None:
         await wait_for_text(pilot, "6 sessions", "Rename")
 
 
-async def test_an_answer_that_comes_too_late_is_dropped(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first question is held back in the store until the second has been answered."""
+async def test_a_late_answer_is_dropped(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first query waits in the store until the second one was answered."""
     let_go = threading.Event()
 
     def slow(
@@ -184,8 +184,8 @@ async def test_an_answer_that_comes_too_late_is_dropped(filled_store: Store, mon
         assert "Rename" not in screen_text(pilot)
 
 
-async def test_an_answer_that_comes_in_time_is_shown_once(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its letter; the message that tells of it as well brings nothing new."""
+async def test_a_quick_answer_is_shown_once(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shown together with its letter. The message that follows shows nothing new."""
     monkeypatch.setattr("tui.screens.browser.session_list.INLINE_ANSWER_SECONDS", 10.0)
     shown: list[bool] = []
     show = SessionListView.show
@@ -206,7 +206,7 @@ async def test_an_answer_that_comes_in_time_is_shown_once(filled_store: Store, m
         assert shown == [False, True]
 
 
-async def test_what_was_found_is_opened_without_another_rest(
+async def test_a_search_result_is_opened_without_another_delay(
     filled_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_browser(filled_store).run_test(size=(140, 45)) as pilot:
@@ -227,7 +227,7 @@ async def test_what_was_found_is_opened_without_another_rest(
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_enter_opens_the_conversation_and_escape_comes_back(filled_store: Store) -> None:
+async def test_enter_opens_the_conversation_and_escape_goes_back(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press("enter")
@@ -267,10 +267,10 @@ async def test_a_conversation_is_laid_out_again_for_another_width(store: Store) 
         await wait_until(pilot, lambda: screen_text(pilot).count("▌") == 4)
 
 
-# ── what others write ─────────────────────────────────────────────────────────────────────────────
+# ── changes from elsewhere ────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_another_connection_adds_appears_by_itself(filled_store: Store) -> None:
+async def test_a_session_added_by_another_connection_appears(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("down")
@@ -280,7 +280,7 @@ async def test_what_another_connection_adds_appears_by_itself(filled_store: Stor
         assert selected_id(pilot) == "codex:0199aa"
 
 
-async def test_a_row_that_changed_is_painted_anew(filled_store: Store) -> None:
+async def test_a_changed_row_is_repainted(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "Fix the flaky upload test")
         with Store.open(filled_store.path) as other:
@@ -288,7 +288,7 @@ async def test_a_row_that_changed_is_painted_anew(filled_store: Store) -> None:
         await wait_for_text(pilot, "Another title")
 
 
-async def test_a_store_that_fails_is_told_once_and_survived(
+async def test_an_error_of_the_store_is_shown_and_does_not_end_the_browser(
     filled_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(*_: object) -> Iterator[None]:
@@ -306,7 +306,7 @@ async def test_a_store_that_fails_is_told_once_and_survived(
 # ── an empty store ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_an_empty_store_says_what_this_is_and_where_it_lies(home: Path) -> None:
+async def test_an_empty_store_shows_a_welcome_and_its_path(home: Path) -> None:
     with Store.open() as store:
         async with make_browser(store).run_test() as pilot:
             await wait_for_text(pilot, "No sessions yet", "~/.local/share/backscroll/store.db")
@@ -315,7 +315,7 @@ async def test_an_empty_store_says_what_this_is_and_where_it_lies(home: Path) ->
             assert pilot.app.focused is None
 
 
-async def test_the_first_session_takes_the_place_of_the_welcome(store: Store) -> None:
+async def test_the_first_session_replaces_the_welcome(store: Store) -> None:
     async with make_browser(store).run_test() as pilot:
         await wait_for_text(pilot, "No sessions yet")
         with Store.open(store.path) as other:
@@ -336,7 +336,7 @@ async def test_the_demo_has_a_store_of_its_own(store: Store) -> None:
     app.close_stores()
 
 
-async def test_a_demo_that_cannot_be_made_is_told_and_may_be_tried_again(store: Store) -> None:
+async def test_a_failed_demo_shows_an_error_and_can_be_tried_again(store: Store) -> None:
     (data_dir() / "demo.db").mkdir(parents=True)
     app = make_browser(store)
     async with app.run_test(size=(120, 24), notifications=True) as pilot:
@@ -360,16 +360,16 @@ async def test_the_demo_key_does_nothing_on_a_store_with_sessions(filled_store: 
 # ── help, palette, quitting ───────────────────────────────────────────────────────────────────────
 
 
-async def test_help_tells_every_key_of_the_screen(filled_store: Store) -> None:
+async def test_help_shows_every_key_of_the_screen(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(100, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("question_mark")
-        await wait_for_text(pilot, "Read the conversation", "Next session", "Only the sessions with these")
+        await wait_for_text(pilot, "Open the session", "Next session", "Search sessions by words")
         await pilot.press("escape")
         assert not isinstance(pilot.app.screen, HelpScreen)
 
 
-def test_every_binding_of_ours_has_an_id_and_says_what_it_does() -> None:
+def test_every_binding_has_an_id_and_a_tooltip() -> None:
     found = list(all_bindings())
     assert len(found) > 60
     for binding in found:
@@ -392,18 +392,18 @@ async def test_q_quits(filled_store: Store) -> None:
     assert pilot.app.return_code == 0
 
 
-async def test_what_agents_write_is_read_while_the_browser_is_open(store: Store, home: Path) -> None:
+async def test_new_sessions_of_agents_are_read_while_the_browser_is_open(store: Store, home: Path) -> None:
     (home / ".config/rubichan").mkdir(parents=True)
     path = make_database(home / ".config/rubichan/rubichan.db", RUBICHAN_SCHEMA)
     add_rubichan_session(path, "a", ("user", "found at the start"))
     with following_browser(store) as app:
         async with app.run_test() as pilot:
             await wait_until(pilot, lambda: store.sessions.matching("")[1] == 1)
-            add_rubichan_session(path, "b", ("user", "written meanwhile"))
+            add_rubichan_session(path, "b", ("user", "written later"))
             await wait_until(pilot, lambda: len(session_list(pilot).keys) == 2)
 
 
-async def test_the_first_run_says_what_was_found_until_it_is_told_to_hide(store: Store, home: Path) -> None:
+async def test_the_first_run_shows_what_was_found_until_it_is_hidden(store: Store, home: Path) -> None:
     data = Path(__file__).parents[1] / "data"
     for source in ("claude", "codex", "gemini", "qwen", "copilot"):
         shutil.copytree(data / source, home / f".{source}")
@@ -412,13 +412,13 @@ async def test_the_first_run_says_what_was_found_until_it_is_told_to_hide(store:
         async with app.run_test(size=(80, 24)) as pilot:
             await wait_for_text(pilot, "on this machine   Esc to hide", "Claude Code", "pi", "Qwen Code", "Found")
             lines = screen_text(pilot).splitlines()
-            told = " ".join(" ".join(lines[3:6]).split())
-            assert re.fullmatch(r"([\w ]+ \d+ · ){5}[\w ]+ \d+", told), "each with its number, none cut off"
+            counts = " ".join(" ".join(lines[3:6]).split())
+            assert re.fullmatch(r"([\w ]+ \d+ · ){5}[\w ]+ \d+", counts), "each with its number, none cut off"
             await pilot.press("escape")
             await wait_until(pilot, lambda: "Esc to hide" not in screen_text(pilot))
 
 
-async def test_what_comes_after_one_has_quit_and_finds_nothing_left_is_no_fault(filled_store: Store) -> None:
+async def test_a_timer_that_fires_after_quitting_is_no_error(filled_store: Store) -> None:
     app = make_browser(filled_store)
     async with app.run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")

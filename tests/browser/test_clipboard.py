@@ -1,4 +1,4 @@
-"""Copying goes to the clipboard that the person pastes from: this machine's, tmux's, or that of the terminal."""
+"""Tests copying: to the clipboard of this machine, of tmux, or of the terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pyperclip
 import pytest
 from browser_driver import fill_store, make_browser, wait_for_text, wait_until
-from conftest import FakeClipboard
+from fake_clipboard import FakeClipboard
 
 from store.store import Store
 from tui.messages import Copy
@@ -19,7 +19,7 @@ TEXT = "naïve ünïcode 日本語 \x1b[2J\n'quoted' $(not run)"
 
 
 class Programs:
-    """Small programs on a PATH of their own, each of which writes down what it was given."""
+    """Holds small programs on a PATH of their own. Each of them logs its input."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -27,16 +27,16 @@ class Programs:
 
     def add(self, name: str, then: str = "") -> None:
         program = self.folder / name
-        told = self.folder / f"{name}.told"
-        program.write_text(f'#!/bin/sh\n/bin/echo "$*" > "{told}.args"\n/bin/cat > "{told}"\n{then}\n')
+        log = self.folder / f"{name}.received"
+        program.write_text(f'#!/bin/sh\n/bin/echo "$*" > "{log}.args"\n/bin/cat > "{log}"\n{then}\n')
         program.chmod(0o755)
 
-    def told(self, name: str) -> str | None:
-        path = self.folder / f"{name}.told"
+    def received(self, name: str) -> str | None:
+        path = self.folder / f"{name}.received"
         return path.read_text() if path.exists() else None
 
     def arguments(self, name: str) -> str:
-        return (self.folder / f"{name}.told.args").read_text().strip()
+        return (self.folder / f"{name}.received.args").read_text().strip()
 
 
 @pytest.fixture
@@ -46,23 +46,23 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     return found
 
 
-def test_on_this_machine_its_own_clipboard_takes_it(clipboard: FakeClipboard) -> None:
+def test_a_local_copy_goes_to_the_clipboard_of_the_machine(clipboard: FakeClipboard) -> None:
     assert copy_locally(TEXT, {})
     assert clipboard.text == TEXT
 
 
-def test_xclip_is_given_the_text_as_it_is(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The very program that a desktop of X11 has; pyperclip itself, not what stands for it elsewhere."""
+def test_xclip_gets_the_text_unchanged(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This uses pyperclip itself, with the program that an X11 desktop has."""
     programs.add("xclip")
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(pyperclip, "copy", pyperclip.init_xclip_clipboard()[0])
     assert copy_locally(TEXT)
-    assert programs.told("xclip") == TEXT
+    assert programs.received("xclip") == TEXT
     assert programs.arguments("xclip") == "-selection c"
 
 
 @pytest.mark.parametrize("reason", [pyperclip.PyperclipException("no clipboard"), OSError(), UnicodeError()])
-def test_a_machine_without_a_clipboard_says_so(reason: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copying_fails_without_a_clipboard(reason: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(text: str) -> None:
         raise reason
 
@@ -70,16 +70,16 @@ def test_a_machine_without_a_clipboard_says_so(reason: Exception, monkeypatch: p
     assert not copy_locally(TEXT, {})
 
 
-def test_in_tmux_its_buffer_takes_it_and_hands_it_on(programs: Programs, clipboard: FakeClipboard) -> None:
+def test_in_tmux_the_text_goes_to_its_buffer_and_to_the_terminal(programs: Programs, clipboard: FakeClipboard) -> None:
     programs.add("tmux")
     assert copy_locally(TEXT, {"TMUX": "/tmp/tmux-0/default,1,0"})
-    assert programs.told("tmux") == TEXT
+    assert programs.received("tmux") == TEXT
     assert programs.arguments("tmux") == "load-buffer -w -"
     assert clipboard.text == ""
 
 
 @pytest.mark.parametrize("then", ["exit 1", "exec /bin/sleep 30"])
-def test_a_tmux_that_fails_or_hangs_is_passed_over(
+def test_a_tmux_that_fails_or_hangs_is_skipped(
     programs: Programs, clipboard: FakeClipboard, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     monkeypatch.setattr(copying, "TIMEOUT_SECONDS", 0.3)
@@ -88,26 +88,26 @@ def test_a_tmux_that_fails_or_hangs_is_passed_over(
     assert clipboard.text == TEXT
 
 
-def test_a_tmux_that_is_not_there_is_passed_over(programs: Programs, clipboard: FakeClipboard) -> None:
+def test_a_missing_tmux_is_skipped(programs: Programs, clipboard: FakeClipboard) -> None:
     assert copy_locally(TEXT, {"TMUX": "x"})
     assert clipboard.text == TEXT
 
 
 @pytest.mark.parametrize("name", ["SSH_CONNECTION", "SSH_TTY"])
-def test_at_the_far_end_of_ssh_only_the_terminal_can_take_it(
+def test_over_ssh_only_the_terminal_or_tmux_gets_the_text(
     programs: Programs, clipboard: FakeClipboard, name: str
 ) -> None:
     programs.add("tmux")
     assert not copy_locally(TEXT, {name: "10.0.0.1"})
-    assert (clipboard.text, programs.told("tmux")) == ("", None)
+    assert (clipboard.text, programs.received("tmux")) == ("", None)
     assert copy_locally(TEXT, {name: "10.0.0.1", "TMUX": "x"})
-    assert programs.told("tmux") == TEXT
+    assert programs.received("tmux") == TEXT
 
 
 # ── in the browser ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_over_ssh_the_terminal_is_sent_the_text_and_the_person_told(
+async def test_over_ssh_the_text_is_sent_to_the_terminal_with_a_notice(
     store: Store, clipboard: FakeClipboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill_store(store)
@@ -127,7 +127,7 @@ async def test_over_ssh_the_terminal_is_sent_the_text_and_the_person_told(
     assert clipboard.text == ""
 
 
-async def test_a_clipboard_that_hangs_keeps_nobody_waiting(
+async def test_a_hanging_clipboard_does_not_block_the_browser(
     store: Store, programs: Programs, clipboard: FakeClipboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill_store(store)
@@ -141,4 +141,4 @@ async def test_a_clipboard_that_hangs_keeps_nobody_waiting(
         await wait_for_text(pilot, "Done; 9 files changed.")
         let_go.touch()
         await wait_for_text(pilot, "Copied the id.")
-    assert programs.told("tmux") == "claude:e0741090"
+    assert programs.received("tmux") == "claude:e0741090"

@@ -1,11 +1,11 @@
-"""The palette offers every action of the screen by name, and does what the key does."""
+"""Tests the command palette: it offers every action of the screen, and runs it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from browser_driver import make_browser, wait_for_text, wait_until
-from conftest import FakeClipboard
+from fake_clipboard import FakeClipboard
 from textual.actions import parse
 from textual.command import CommandList, CommandPalette
 from textual.pilot import Pilot
@@ -28,11 +28,11 @@ async def close(pilot: Pilot[Any]) -> None:
 
 
 async def offers_every_action(pilot: Pilot[Any]) -> None:
-    """With its keys, and exactly as it is called: a bracket is a key, not markup."""
+    """Check that each action is offered with its name and keys. A bracket is a key, not markup."""
     actions = list_actions(pilot.app.screen)
     for action in actions:
         name = parse(action.action)[1]
-        assert callable(getattr(action.namespace, f"action_{name}", None)), f"{action.id} is a name without a deed"
+        assert callable(getattr(action.namespace, f"action_{name}", None)), f"{action.id} has no method"
     wanted = {f"{action.name}  ({action.keys})" for action in actions}
     assert len(wanted) > 5
     commands = await open_palette(pilot)
@@ -40,8 +40,8 @@ async def offers_every_action(pilot: Pilot[Any]) -> None:
     await close(pilot)
 
 
-async def test_they_stand_in_one_order_and_each_of_them_once(filled_store: Store) -> None:
-    """Ours first, as the keys come; then what only Textual does."""
+async def test_each_action_is_listed_once_and_in_order(filled_store: Store) -> None:
+    """Our actions come first, in the order of the keys, then those of Textual."""
     async with make_browser(filled_store).run_test(size=(150, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions", "it now reopens it")
         wanted = [f"{action.name}  ({action.keys})" for action in list_actions(pilot.app.screen)]
@@ -66,7 +66,7 @@ async def test_every_action_of_every_pane_is_offered(filled_store: Store) -> Non
             await offers_every_action(pilot)
 
 
-async def test_the_inspectors_too(filled_store: Store) -> None:
+async def test_every_action_of_the_inspector_is_offered(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(150, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions", "it now reopens it")
         await pilot.press("2", "X", "i")
@@ -75,7 +75,7 @@ async def test_the_inspectors_too(filled_store: Store) -> None:
         await offers_every_action(pilot)
 
 
-async def test_what_is_chosen_is_done(filled_store: Store, clipboard: FakeClipboard) -> None:
+async def test_a_chosen_action_runs(filled_store: Store, clipboard: FakeClipboard) -> None:
     async with make_browser(filled_store).run_test(size=(150, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions", "it now reopens it")
         await choose(pilot, "Copy id")

@@ -1,4 +1,4 @@
-"""Facts that others change meanwhile, that are too long, hostile, of another program or made of what was said."""
+"""Tests the facts screen with conflicts, long and hostile texts, foreign facts, and facts from a conversation."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def world(store: Store) -> Store:
     return add_sample_facts(store)
 
 
-# ── two windows ───────────────────────────────────────────────────────────────────────────────────
+# ── conflicts ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_fact_that_another_window_changed_is_told_and_both_are_shown(world: Store) -> None:
+async def test_a_conflict_shows_both_texts(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("FastAPI")
         await one.press("e")
@@ -37,14 +37,14 @@ async def test_a_fact_that_another_window_changed_is_told_and_both_are_shown(wor
         with Store.open(world.path) as other:
             other.facts.edit(first_fact(world).id, "Theirs.")
         await write_in_dialog(one, "Mine.")
-        await one.wait_for_text("was changed elsewhere. It says now: Theirs.", "Mine.")
+        await one.wait_for_text("was changed elsewhere. Current value: Theirs.", "Mine.")
         assert first_fact(world).text == "Theirs."
         await one.press("ctrl+s")
-        await one.wait_for_text("Reworded")
+        await one.wait_for_text("Edited the fact")
     assert first_fact(world).text == "Mine."
 
 
-async def test_a_fact_that_another_window_retired_is_told_and_what_was_typed_stays(world: Store) -> None:
+async def test_a_fact_that_was_retired_elsewhere_is_not_edited_and_the_text_stays(world: Store) -> None:
     number = first_fact(world).id
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("FastAPI")
@@ -58,19 +58,19 @@ async def test_a_fact_that_another_window_retired_is_told_and_what_was_typed_sta
     assert world.facts.get(number).text == "The project uses FastAPI."
 
 
-async def test_what_was_changed_meanwhile_is_not_retired_unseen(world: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fact_that_was_changed_elsewhere_is_not_retired(world: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FactsScreen, "check_for_changes", lambda screen: None)
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("FastAPI")
         with Store.open(world.path) as other:
             other.facts.edit(first_fact(world).id, "Theirs.")
         await one.press("x")
-        await one.wait_for_text("was changed elsewhere. It says now: Theirs.")
+        await one.wait_for_text("was changed elsewhere. Current value: Theirs.")
         await one.wait_for_text("fact 1 · global")
     assert first_fact(world).text == "Theirs."
 
 
-async def test_merging_what_another_window_changed_is_told_first(world: Store) -> None:
+async def test_merging_a_fact_that_was_changed_elsewhere_shows_the_conflict_first(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("FastAPI")
         await one.press("space", "space", "m")
@@ -78,13 +78,13 @@ async def test_merging_what_another_window_changed_is_told_first(world: Store) -
         with Store.open(world.path) as other:
             other.facts.edit(first_fact(world).id, "Theirs.")
         await write_in_dialog(one, "Both.")
-        await one.wait_for_text("It says now: Theirs.")
+        await one.wait_for_text("Current value: Theirs.")
         await one.press("ctrl+s")
         await one.wait_for_text("Merged")
     assert first_fact(world).text == "Both."
 
 
-async def test_what_another_window_learns_appears(world: Store) -> None:
+async def test_a_fact_added_elsewhere_appears(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("3 of 200 lines")
         with Store.open(world.path) as other:
@@ -95,7 +95,7 @@ async def test_what_another_window_learns_appears(world: Store) -> None:
 # ── bad input ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_fact_of_a_megabyte_is_told_too_long_and_kept_in_the_field(world: Store) -> None:
+async def test_a_fact_of_a_megabyte_is_refused_and_stays_in_the_field(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("FastAPI")
         await one.press("e")
@@ -108,24 +108,24 @@ async def test_a_fact_of_a_megabyte_is_told_too_long_and_kept_in_the_field(world
         await one.wait_for_text("A fact may have at most 1,000,000 characters. This one has more.")
         assert len(dialog_text(one)) > 2**20
         await write_in_dialog(one, "word " * 199_999)
-        await one.wait_for_text("Reworded", "word word")
+        await one.wait_for_text("Edited the fact", "word word")
 
 
-async def test_control_characters_are_told_and_taken_out_by_a_key(world: Store) -> None:
+async def test_a_key_removes_control_characters(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("FastAPI")
         await one.press("e", "f6")
         await write_in_dialog(one, "red \x1b[31m and \x00 nul")
-        await one.wait_for_text("The text contains 2 control characters (␛ ␀). F6 removes them.")
+        await one.wait_for_text("The text contains 2 control characters (␛ ␀). Press F6 to remove them.")
         assert dialog_text(one) == "red \x1b[31m and \x00 nul"
         await one.press("f6")
         await one.wait_until(lambda: dialog_text(one) == "red [31m and  nul")
         await one.press("ctrl+s")
-        await one.wait_for_text("Reworded")
+        await one.wait_for_text("Edited the fact")
     assert first_fact(world).text == "red [31m and  nul"
 
 
-async def test_a_category_with_control_characters_is_told_too(world: Store) -> None:
+async def test_control_characters_in_a_category_are_refused(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("FastAPI")
         await one.press("c")
@@ -134,11 +134,11 @@ async def test_a_category_with_control_characters_is_told_too(world: Store) -> N
         await one.press("enter")
         await one.wait_for_text("The text contains 1 control character (␇)")
         await one.press("f6", "enter")
-        await one.wait_for_text("Categorised")
+        await one.wait_for_text("Changed the category")
     assert first_fact(world).category == "ab"
 
 
-async def test_hostile_facts_reach_no_cell(world: Store) -> None:
+async def test_hostile_facts_do_not_reach_the_screen(world: Store) -> None:
     hostile = "\x1b]52;c;aGk=\x07[@click=app.quit]x[/] \u202eabc " + "日本" * 90
     world.facts.learn(hostile, category="\x1b[2J", scope="app:\x9b31m")
     for size in (WIDE, NARROW):
@@ -149,7 +149,7 @@ async def test_hostile_facts_reach_no_cell(world: Store) -> None:
             assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(one.text)
 
 
-# ── of other programs ─────────────────────────────────────────────────────────────────────────────
+# ── facts of other programs ───────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def theirs(kiso: WriteBackCase) -> list[str]:
         return [text for (text,) in connection.execute("select content from facts")]
 
 
-async def test_a_fact_of_another_program_says_so_and_is_written_back(kiso: WriteBackCase) -> None:
+async def test_a_fact_of_another_program_names_it_and_is_written_back(kiso: WriteBackCase) -> None:
     async with open_screen(kiso.store, FactsScreen(kiso.store, fixed_clock)) as one:
         await one.wait_for_text("Uses Go", "Kiso: Deploys", "read from Kiso", "0 of 200 lines")
         await one.press("e")
@@ -187,7 +187,7 @@ async def test_a_fact_of_another_program_says_so_and_is_written_back(kiso: Write
         assert theirs(kiso) == ["Uses Go"]
 
 
-async def test_a_fact_that_changed_there_is_not_written_over(kiso: WriteBackCase) -> None:
+async def test_a_fact_that_changed_in_its_agent_is_not_overwritten(kiso: WriteBackCase) -> None:
     kiso.store.facts.edit(kiso.fact_id("Uses Go"), "Uses Rust")
     async with open_screen(kiso.store, FactsScreen(kiso.store, fixed_clock)) as one:
         await one.wait_for_text("not written back")
@@ -197,13 +197,13 @@ async def test_a_fact_that_changed_there_is_not_written_over(kiso: WriteBackCase
             owner.execute("update facts set content = 'Uses Zig'")
             owner.commit()
         await one.press("y")
-        await one.wait_for_text("changed there since it was read; sync first.")
+        await one.wait_for_text("was changed in the agent's store. Sync, then write back again.")
         await one.press("y")
         assert isinstance(one.pilot.app.screen, WriteBackDialog)
     assert theirs(kiso) == ["Uses Zig"]
 
 
-async def test_a_fact_of_our_own_has_nowhere_to_be_written_back_to(world: Store) -> None:
+async def test_a_fact_of_this_store_cannot_be_written_back(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("FastAPI")
         await one.press("w")
@@ -213,33 +213,33 @@ async def test_a_fact_of_our_own_has_nowhere_to_be_written_back_to(world: Store)
 # ── from the timeline ─────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_text_of_the_timeline_becomes_a_fact_that_knows_its_turn(world: Store) -> None:
+async def test_a_text_of_the_timeline_becomes_a_fact_with_its_turn(world: Store) -> None:
     session = world.sessions.get(UPLOAD_SESSION)
     app = make_browser(world)
     async with app.run_test(size=WIDE, notifications=True) as pilot:
         await wait_for_text(pilot, "6 sessions")
         open_fact_dialog(app.screen, world, session, 3, "\n\n  The retry closes\n  the file.  \n\nMore of it.")
-        await wait_for_text(pilot, "Make this a fact", "The retry closes the file.")
+        await wait_for_text(pilot, "Save as a fact", "The retry closes the file.")
         screen = app.screen
         assert isinstance(screen, MultilineDialog)
         assert screen.read_text() == "The retry closes the file."
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "Learnt")
+        await wait_for_text(pilot, "Added the fact")
         open_fact_dialog(app.screen, world, session, 3, "The retry closes the file.")
-        await wait_for_text(pilot, "Make this a fact", "The retry closes the file.")
+        await wait_for_text(pilot, "Save as a fact", "The retry closes the file.")
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "That is known already.")
+        await wait_for_text(pilot, "This fact already exists.")
     fact = world.facts.current()[-1]
     assert (fact.text, fact.entry) == ("The retry closes the file.", f"{UPLOAD_SESSION}#3")
 
 
-async def test_a_fact_of_a_conversation_that_was_purged_meanwhile_is_refused_and_kept(world: Store) -> None:
+async def test_a_fact_of_a_purged_session_is_refused_and_the_text_stays(world: Store) -> None:
     session = world.sessions.get(UPLOAD_SESSION)
     app = make_browser(world)
     async with app.run_test(size=WIDE) as pilot:
         await wait_for_text(pilot, "6 sessions")
         open_fact_dialog(app.screen, world, session, 3, "The retry closes the file.")
-        await wait_for_text(pilot, "Make this a fact", "The retry closes the file.")
+        await wait_for_text(pilot, "Save as a fact", "The retry closes the file.")
         world.sessions.purge([session])
         await pilot.press("ctrl+s")
         await wait_for_text(pilot, "The retry closes the file.", "no longer in the store")

@@ -1,4 +1,4 @@
-"""Another way from the turn that is read: the dialog before it, the fork in the list, and the card of a native one."""
+"""Tests the fork dialog, the fork in the list, and the resume card of a native fork."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def parent(store: Store) -> Session:
 
 @asynccontextmanager
 async def asked(store: Store, *keys: str, size: tuple[int, int] = (100, 30)) -> AsyncIterator[Pilot[Any]]:
-    """The dialog, from the last turn of the newest session or from where the keys lead."""
+    """Open the dialog on the last turn of the newest session, or where the keys go."""
     async with make_browser(store).run_test(size=size, notifications=True) as pilot:
         await wait_until(pilot, lambda: session_list(pilot).selected)
         await pilot.press("enter")
@@ -69,13 +69,15 @@ async def asked(store: Store, *keys: str, size: tuple[int, int] = (100, 30)) -> 
         yield pilot
 
 
-async def test_a_fork_is_made_as_it_says_and_the_list_goes_to_it(store: Store, parent: Session) -> None:
+async def test_a_fork_is_created_and_the_list_goes_to_it(store: Store, parent: Session) -> None:
     async with asked(store) as pilot:
-        await wait_for_text(pilot, "Fork at turn 2", "Paint the shop, which stays as it is", "It shares turns 1 to 2.")
+        await wait_for_text(
+            pilot, "Fork at turn 2", "under Paint the shop. The original does not change.", "contains turns 1 to 2."
+        )
         assert pilot.app.screen.query_one(TextArea).text == "And the door?"
         assert "f5" not in screen_text(pilot)
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "Forked; u undoes it.")
+        await wait_for_text(pilot, "Forked the session. Press u to undo.")
         (child,) = store.sessions.children("paint")
         await wait_until(pilot, lambda: session_list(pilot).selected_key == child.key)
         assert prompts(store, child) == ["Paint it red", "And the door?"]
@@ -83,25 +85,25 @@ async def test_a_fork_is_made_as_it_says_and_the_list_goes_to_it(store: Store, p
         await wait_until(pilot, lambda: [one.id for one in store.sessions.trash()] == [child.id])
 
 
-async def test_another_prompt_ends_the_fork(store: Store, parent: Session) -> None:
+async def test_a_changed_prompt_ends_the_fork(store: Store, parent: Session) -> None:
     async with asked(store, "K", "K") as pilot:
-        await wait_for_text(pilot, "Fork at turn 1", "It shares turn 1.")
+        await wait_for_text(pilot, "Fork at turn 1", "The fork contains turn 1.")
         await pilot.press(*" or blue")
-        await wait_for_text(pilot, "It shares no turn and ends with this prompt, not yet answered.")
+        await wait_for_text(pilot, "The fork contains no earlier turns and ends with this prompt, unanswered.")
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "Forked; u undoes it.")
+        await wait_for_text(pilot, "Forked the session. Press u to undo.")
     (child,) = store.sessions.children("paint")
     assert prompts(store, child) == ["Paint it red or blue"]
 
 
-async def test_one_may_think_better_of_it(store: Store, parent: Session) -> None:
+async def test_escape_creates_no_fork(store: Store, parent: Session) -> None:
     async with asked(store) as pilot:
         await pilot.press("x", "escape")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen))
     assert store.sessions.children("paint") == []
 
 
-async def test_a_refusal_stands_by_the_field_and_what_was_typed_stays(store: Store, parent: Session) -> None:
+async def test_an_error_is_shown_next_to_the_field_and_the_text_stays(store: Store, parent: Session) -> None:
     async with asked(store) as pilot:
         pilot.app.screen.query_one(TextArea).text = "  "
         await pilot.press("ctrl+s")
@@ -116,7 +118,7 @@ async def test_a_refusal_stands_by_the_field_and_what_was_typed_stays(store: Sto
     assert store.sessions.children("paint") == []
 
 
-async def test_what_was_said_may_hold_whatever_it_held(store: Store) -> None:
+async def test_an_unchanged_prompt_may_contain_control_characters(store: Store) -> None:
     at = time_ago(minutes=1)
     add_session(store, "hostile", at, prompt_entry(HOSTILE, at), answer_entry("Red.", at), agent_title=HOSTILE)
     async with asked(store) as pilot:
@@ -127,34 +129,34 @@ async def test_what_was_said_may_hold_whatever_it_held(store: Store) -> None:
     assert prompts(store, store.sessions.children("hostile")[0]) == [HOSTILE]
 
 
-async def test_before_the_first_prompt_there_is_none_to_change(store: Store) -> None:
+async def test_a_fork_before_the_first_prompt_has_no_prompt_to_change(store: Store) -> None:
     session = add_session(store, "a", time_ago(), NewEntry(kind="event", text="began"), prompt_entry("one", time_ago()))
     async with open_screen(store, ForkDialog(store, read_fork_point(store, session, 0))) as fork:
-        await fork.wait_for_text("Fork at turn 0", "It starts over, with the same instructions.")
-        assert "Its last prompt" not in fork.text
+        await fork.wait_for_text("Fork before the first prompt", "The fork starts over with the same instructions.")
+        assert "Last prompt" not in fork.text
         await fork.press("ctrl+s")
         await fork.wait_until(lambda: store.sessions.children("a"))
 
 
-async def test_a_native_fork_is_written_and_offered_to_go_on_with(store: Store, home: Path) -> None:
+async def test_a_native_fork_is_written_and_offered_to_resume(store: Store, home: Path) -> None:
     root = Path(shutil.copytree(TRANSCRIPTS, home / ".claude"))
     sync_paths(store, root)
     session = store.sessions.get(CLAUDE)
     store.sessions.delete([one for one in store.sessions.newest(50) if one.key != session.key])
     known = set(root.rglob("*.jsonl"))
     async with asked(store) as pilot:
-        await wait_for_text(pilot, "F5 makes it a new Claude Code session", "f5 In its agent")
+        await wait_for_text(pilot, "Press F5 to create it in Claude Code", "f5 In its agent")
         await pilot.press(*"!!", "f5")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, ResumeScreen))
         (path,) = set(root.rglob("*.jsonl")) - known
-        await wait_for_text(pilot, "Continue in Claude Code", f"claude --resume {path.stem}")
+        await wait_for_text(pilot, "Resume in Claude Code", f"claude --resume {path.stem}")
         await pilot.press("escape")
         child = store.sessions.get(f"claude:{path.stem}")
         await wait_until(pilot, lambda: session_list(pilot).selected_key == child.key)
     assert prompts(store, child)[-1] == prompts(store, session)[-1] + "!!"
 
 
-# ── how it looks ──────────────────────────────────────────────────────────────────────────────────
+# ── snapshots ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
@@ -167,13 +169,13 @@ def test_the_dialog(
     size: tuple[int, int],
     program: str,
 ) -> None:
-    """Before nothing, so that what else a browser shows is not in the picture."""
+    """The dialog is above an empty screen, so that the picture shows nothing else."""
     monkeypatch.setattr(TextArea, "cursor_blink", False)
 
     async def open_it(pilot: Pilot[Any]) -> None:
         await pilot.app.push_screen(ForkDialog(store, replace(read_fork_point(store, parent, 2), program=program)))
         if program:
             await pilot.press(*" Blue?")
-        await wait_for_text(pilot, "It shares turn", "Leave it")
+        await wait_for_text(pilot, "The fork contains turn", "Cancel")
 
     assert snap_compare(App(), terminal_size=size, run_before=open_it)

@@ -1,4 +1,4 @@
-"""What a conversation says never becomes a command to the terminal it is read in."""
+"""Tests that no text of a conversation becomes a command to the terminal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PAYLOADS = [
     "\x1b",
     "\x85\x84\x8d",
 ]
-# What acts on the application, or on the eye.
+# Markup that acts on the application or changes how text looks.
 MARKUP = [
     "[@click=app.quit]quit[/]",
     "[/]",
@@ -74,7 +74,7 @@ QUIT = "\x11"
 
 @pytest.fixture(autouse=True)
 def _far_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where what is copied goes to the terminal alone, and to no clipboard of this machine."""
+    """Copies go only to the terminal, and to no clipboard of this machine."""
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
 
 
@@ -95,7 +95,7 @@ app.run()
 app.close_stores()
 """
 
-# Widgets that somebody forgot to clean for, in the same application.
+# Widgets whose text is not sanitized, in the same application.
 LEAKY = """
 import sys
 from rich.style import Style
@@ -132,17 +132,17 @@ _MOVES_AND_COLOURS = (b"m", b"H")
 
 
 def commands(raw: bytes) -> set[bytes]:
-    """Every kind of thing the terminal was told to do; where the cursor went and in which colour does not matter."""
-    told = {found[0] for found in _SEQUENCE.finditer(raw) if found[2] not in _MOVES_AND_COLOURS}
-    return told | set(_STRING.findall(raw)) | set(_OTHER.findall(raw))
+    """Return every kind of command that the terminal got, except cursor moves and colours."""
+    sequences = {found[0] for found in _SEQUENCE.finditer(raw) if found[2] not in _MOVES_AND_COLOURS}
+    return sequences | set(_STRING.findall(raw)) | set(_OTHER.findall(raw))
 
 
 def control_characters(raw: bytes) -> set[str]:
-    """Besides the escape character itself, which starts the commands above."""
+    """Return the control characters, except Escape, which starts the commands above."""
     return set(re.findall(r"[\x00-\x1a\x1c-\x1f\x7f-\x9f]", raw.decode("utf-8", "replace")))
 
 
-def assert_no_more_was_told(hostile: bytes, benign: bytes) -> None:
+def assert_no_more_commands(hostile: bytes, benign: bytes) -> None:
     assert b"\xe2\x90\x9b]52;c;" in hostile  # it was shown, as pictures
     for payload in [*(one for one in PAYLOADS if len(one) > 1), "\x07"]:
         assert hostile.count(payload.encode()) == benign.count(payload.encode()), repr(payload)
@@ -156,12 +156,12 @@ ALL = [*PAYLOADS, *MARKUP, *UNSEEN]
 
 
 def numbered(texts: list[str]) -> list[str]:
-    """Each to be waited for by its number."""
+    """Number the texts, so that a test can wait for each of them."""
     return [f"p{n:02} {text}" for n, text in enumerate(texts)]
 
 
 def fill_list(store: Store, texts: list[str]) -> None:
-    """A session for each: in its title, folder, model, channel, prompt; those that may be, as tags."""
+    """Add a session for each text: in its title, folder, model, channel and prompt, and as a tag if possible."""
     for n, text in enumerate(numbered(texts)):
         at, folder = time_ago(minutes=n + 1), "/home/" + text.replace("/", "|").replace("\0", "")
         session = add_session(
@@ -181,7 +181,7 @@ def fill_list(store: Store, texts: list[str]) -> None:
 
 
 def fill_conversation(store: Store, texts: list[str]) -> None:
-    """All of them in every kind of block; a call for each; a record with each as a name and as a value."""
+    """Add all texts in every kind of part, a call for each, and a record with each as a name and as a value."""
     at, lines = time_ago(), numbered(texts)
     every = "\n".join(lines)
     table = "| a | b |\n|---|---|\n" + "\n".join(f"| {x} | [{x}](http://x/{x}) |" for x in map(_cell, lines))
@@ -223,11 +223,11 @@ def harmless(texts: list[str]) -> list[str]:
 
 
 OWN_COPY = re.compile(rb"\x1b\]52;c;(?!UFdORUQ)[A-Za-z0-9+/=]{20,}\x07")
-"""What the person copied."""
+"""Matches what the person copied."""
 
 
 def listed(path: Path, texts: list[str]) -> bytes:
-    """Everything a terminal was sent while a person went through a list: headings, hits, offers, cards, messages."""
+    """Return all output while a person uses the list: headings, hits, completions, cards, messages."""
     last = f"p{len(texts) - 1:02}"
     with Store.open(path) as store:
         fill_list(store, texts)
@@ -247,7 +247,7 @@ def listed(path: Path, texts: list[str]) -> bytes:
         terminal.press("/needle\r")
         terminal.wait_for_text(f"{len(texts)} found", last, "Open")
         terminal.press("r")
-        terminal.wait_for_text("Continue in Claude Code")
+        terminal.wait_for_text("Resume in Claude Code")
         terminal.press("c")
         terminal.wait_for_output(OWN_COPY.pattern)
         terminal.press("q?")
@@ -266,7 +266,7 @@ def listed(path: Path, texts: list[str]) -> bytes:
 
 
 def read(path: Path, texts: list[str]) -> bytes:
-    """The same while a person read the one conversation of a store: its blocks, its record, its calls."""
+    """Return all output while a person reads the only conversation of a store: its parts, record and calls."""
     last = f"p{len(texts) - 1:02}"
     with Store.open(path) as store:
         fill_conversation(store, texts)
@@ -295,7 +295,7 @@ def read(path: Path, texts: list[str]) -> bytes:
         terminal.press("q")
         terminal.wait_for_text("Next error")
         terminal.press("r")
-        terminal.wait_for_text("Continue in", "written with the Python library")
+        terminal.wait_for_text("Resume in", "written with the Python library")
         terminal.press(QUIT)
         assert terminal.wait_for_exit() == 0
         return terminal.raw
@@ -303,15 +303,15 @@ def read(path: Path, texts: list[str]) -> bytes:
 
 def test_no_text_of_a_list_reaches_the_terminal_as_a_command(tmp_path: Path) -> None:
     benign, hostile = listed(tmp_path / "benign.db", harmless(ALL)), listed(tmp_path / "hostile.db", ALL)
-    assert_no_more_was_told(hostile, benign)
+    assert_no_more_commands(hostile, benign)
 
 
 def test_no_text_of_a_conversation_reaches_the_terminal_as_a_command(tmp_path: Path) -> None:
     benign, hostile = read(tmp_path / "benign.db", harmless(ALL)), read(tmp_path / "hostile.db", ALL)
-    assert_no_more_was_told(hostile, benign)
+    assert_no_more_commands(hostile, benign)
 
 
-def test_there_are_enough_of_them_and_each_is_told_from_the_others() -> None:
+def test_there_are_enough_payloads_and_all_differ() -> None:
     assert len(set(PAYLOADS)) == len(PAYLOADS) >= 30
 
 
@@ -323,6 +323,6 @@ def leaked(path: Path, text: str) -> bytes:
         return terminal.raw
 
 
-def test_the_backstop_holds_where_somebody_forgot_to_clean(tmp_path: Path) -> None:
+def test_the_terminal_filter_stops_text_that_was_not_sanitized(tmp_path: Path) -> None:
     benign, hostile = leaked(tmp_path / "store.db", BENIGN), leaked(tmp_path / "store.db", EVIL)
-    assert_no_more_was_told(hostile, benign)
+    assert_no_more_commands(hostile, benign)

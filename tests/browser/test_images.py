@@ -1,4 +1,4 @@
-"""Pictures: found in records, painted in cells, and refused in a sentence when they are none."""
+"""Tests pictures: finding them in records, rendering them, and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tui.widgets.timeline.timeline_view import TimelineView
 
 
 def png(*colours: str, width: int = 4) -> bytes:
-    """A stripe of each colour, a pixel high."""
+    """Return a picture with a stripe of each colour, one pixel high."""
     image = Image.new("RGB", (width, len(colours)))
     for y, colour in enumerate(colours):
         image.paste(colour, (0, y, width, y + 1))
@@ -35,32 +35,32 @@ def png(*colours: str, width: int = 4) -> bytes:
     return file.getvalue()
 
 
-def test_two_pixels_stand_in_a_cell() -> None:
+def test_a_cell_shows_two_pixels() -> None:
     lines = render_picture(png("red", "blue", "lime"), 80, 24)
     assert [line.plain for line in lines] == ["▀▀▀▀", "▀▀▀▀"]
     styles = [str(line.spans[0].style) for line in lines]
     assert styles == ["#ff0000 on #0000ff", "#00ff00"]
 
 
-def test_a_large_picture_is_made_to_fit() -> None:
+def test_a_large_picture_is_scaled_down() -> None:
     lines = render_picture(png(*["red"] * 200, width=400), 40, 30)
     assert (len(lines), lines[0].cell_length) == (10, 40)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x89PNG\r\n\x1a\nrubbish", png("red")[:40], b"GIF89a" + b"\xff" * 30])
-def test_what_is_no_picture_is_refused_in_a_sentence(data: bytes) -> None:
+def test_data_that_is_no_picture_is_refused_with_a_message(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"damaged|kind"):
         render_picture(data, 80, 24)
 
 
-def test_a_bomb_is_refused() -> None:
+def test_a_decompression_bomb_is_refused() -> None:
     file = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(file, "PNG")
     with pytest.raises(ValueError, match=r"larger|damaged"):
         render_picture(file.getvalue(), 80, 24)
 
 
-def test_pictures_are_found_wherever_they_stand_and_in_order() -> None:
+def test_pictures_are_found_anywhere_in_a_record_and_in_order() -> None:
     first, second = png("red"), png("blue")
     plain, url = base64.b64encode(first).decode(), "data:image/png;base64," + base64.b64encode(second).decode()
     record = {"a": [{"source": {"data": plain}}, "not base64 " * 20, "A" * 200], "b": {"image_url": {"url": url}}}
@@ -68,7 +68,7 @@ def test_pictures_are_found_wherever_they_stand_and_in_order() -> None:
 
 
 def add_picture(store: Store, *colours: str, width: int) -> None:
-    """A session in which somebody shows one."""
+    """Add a session with a picture."""
     at = time_ago(minutes=1)
     data = base64.b64encode(png(*colours, width=width)).decode()
     block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
@@ -90,7 +90,7 @@ async def test_enter_on_a_picture_shows_it(store: Store) -> None:
         await wait_until(pilot, lambda: "▀" not in screen_text(pilot))
 
 
-async def test_a_picture_that_is_not_there_says_so(store: Store) -> None:
+async def test_a_missing_picture_shows_a_message(store: Store) -> None:
     at = time_ago(minutes=1)
     add_session(
         store,

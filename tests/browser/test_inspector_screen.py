@@ -1,4 +1,4 @@
-"""A tool call looked at: both sides, its neighbours, all calls of the session, copying, going to the turn."""
+"""Tests the inspector of a tool call: both sides, neighbours, all calls, copying, and going to the turn."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fill(store: Store) -> Session:
         prompt_entry("Run it", AT),
         *call(1, "Bash", {"command": "pytest -q", "timeout": 120}, LOG, failed=True),
         *call(2, "Read", {"file_path": "/code/alpha/app.py"}, "def f(): ..."),
-        prompt_entry("Mend it", AT),
+        prompt_entry("Fix it", AT),
         *call(3, "Edit", {"file_path": "/code/alpha/app.py", "old_string": OLD, "new_string": NEW}, "updated"),
         *call(4, "Bash", {"command": "pytest -x"}, "1 passed"),
         NewEntry(role="assistant", parts=(ToolCall("5", "Bash", {"command": "sleep 9"}),), created_at=AT),
@@ -100,7 +100,7 @@ async def shows(pilot: Pilot[Any], heading: str) -> None:
 # ── one call ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_both_sides_stand_beside_each_other(store: Store) -> None:
+async def test_both_sides_are_next_to_each_other(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         text = screen_text(pilot)
         assert "Bash · 1 of 5 · ✗ exit 1 · 2.1 s · turn 1, 11:56:00" in text
@@ -123,7 +123,7 @@ async def test_both_sides_stand_beside_each_other(store: Store) -> None:
         },
     ],
 )
-async def test_the_exit_status_may_stand_beside_the_output(store: Store, record: Json) -> None:
+async def test_the_exit_code_is_found_next_to_the_output(store: Store, record: Json) -> None:
     asked, answered = call(1, "bash", {"command": "ls"}, "x", failed=True)
     whole = replace(answered, record=NewRecord(json.dumps(record).encode()))
     session = add_session(store, "copilot:1", AT, prompt_entry("Run it", AT), asked, whole)
@@ -131,7 +131,7 @@ async def test_the_exit_status_may_stand_beside_the_output(store: Store, record:
         await shows(pilot, "bash · 1 of 1 · ✗ exit 3")
 
 
-async def test_on_a_narrow_terminal_one_above_the_other(store: Store) -> None:
+async def test_a_narrow_terminal_shows_one_side_above_the_other(store: Store) -> None:
     async with inspecting(store, fill(store), 0, size=(80, 24)) as pilot:
         lines = screen_text(pilot).splitlines()
         above = next(n for n, line in enumerate(lines) if "pytest -q" in line)
@@ -139,14 +139,14 @@ async def test_on_a_narrow_terminal_one_above_the_other(store: Store) -> None:
         assert above < below
 
 
-async def test_a_call_without_an_answer(store: Store) -> None:
+async def test_a_call_without_a_result(store: Store) -> None:
     async with inspecting(store, fill(store), 4) as pilot:
         text = screen_text(pilot)
         assert "… no result" in text
         assert "no result yet" in text
 
 
-async def test_an_edit_is_a_diff_and_its_arguments_a_key_away(store: Store) -> None:
+async def test_an_edit_is_shown_as_a_diff_and_a_key_shows_its_arguments(store: Store) -> None:
     async with inspecting(store, fill(store), 2) as pilot:
         text = screen_text(pilot)
         assert "edit  +1 −1" in text
@@ -160,7 +160,7 @@ async def test_an_edit_is_a_diff_and_its_arguments_a_key_away(store: Store) -> N
         await wait_for_text(pilot, "+     return 2")
 
 
-async def test_a_result_of_many_fields_can_be_looked_through(store: Store) -> None:
+async def test_a_result_with_many_fields_can_be_shown_as_a_tree(store: Store) -> None:
     fields = {"stdout": "one line", "stderr": "a warning", "exit_code": 3}
     session = add_session(
         store, "s", AT, prompt_entry("x", AT), *call(1, "Say", {}, fields), *call(2, "Say", {}, [[], []])
@@ -178,11 +178,11 @@ async def test_a_result_of_many_fields_can_be_looked_through(store: Store) -> No
         await wait_until(pilot, lambda: answered(pilot).tree_view.has_focus)
 
 
-async def test_a_result_that_nobody_asked_for(store: Store) -> None:
+async def test_a_result_without_a_call(store: Store) -> None:
     alone = NewEntry(role="tool", parts=(ToolResult("x", "an answer", name="Say"),), created_at=AT)
     session = add_session(store, "s", AT, prompt_entry("x", AT), alone)
     async with inspecting(store, session, 0) as pilot:
-        await wait_for_text(pilot, "an answer", "This result answers no call that is known")
+        await wait_for_text(pilot, "an answer", "No tool call is known for this result.")
         await pilot.press("g")
         await wait_until(pilot, lambda: app_of(pilot).answers == ["s#1"])
 
@@ -198,7 +198,7 @@ async def test_other_calls_have_no_diff(store: Store) -> None:
 # ── to other calls ────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_from_call_to_call(store: Store) -> None:
+async def test_keys_go_from_call_to_call(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         for key, heading in (
             ("K", "Bash · 1 of 5"),
@@ -218,7 +218,7 @@ async def test_from_call_to_call(store: Store) -> None:
         await wait_for_text(pilot, "1 passed")
 
 
-async def test_all_calls_are_filtered_as_one_types(store: Store) -> None:
+async def test_all_calls_are_filtered_while_typing(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         await pilot.press("a")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, ToolCallPickerDialog))
@@ -230,7 +230,7 @@ async def test_all_calls_are_filtered_as_one_types(store: Store) -> None:
         await shows(pilot, "Bash · 4 of 5")
 
 
-async def test_the_table_by_mouse_and_by_its_own_keys(store: Store) -> None:
+async def test_the_table_works_with_the_mouse_and_its_own_keys(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         await pilot.press("a")
         await wait_for_text(pilot, "All calls")
@@ -242,7 +242,7 @@ async def test_the_table_by_mouse_and_by_its_own_keys(store: Store) -> None:
         await shows(pilot, "Bash · 5 of 5")
 
 
-async def test_no_call_of_that_kind(store: Store) -> None:
+async def test_a_filter_without_matches(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         await pilot.press("a")
         await wait_for_text(pilot, "All calls")
@@ -275,7 +275,7 @@ async def test_each_side_has_its_own_find(store: Store) -> None:
         await wait_until(pilot, lambda: app_of(pilot).answers == [None])
 
 
-async def test_words_parted_by_the_end_of_a_line_are_found(store: Store) -> None:
+async def test_words_across_a_line_break_are_found(store: Store) -> None:
     text = "word " * 60 + "\nfirst half\nsecond half"
     session = add_session(store, "s", AT, prompt_entry("x", AT), *call(1, "Say", {}, text))
     async with inspecting(store, session, 0) as pilot:
@@ -298,7 +298,7 @@ async def test_the_result_scrolls(store: Store) -> None:
         assert view.scroll_offset.y == 0
 
 
-async def test_a_result_of_megabytes_is_read_to_its_end_and_laid_out_again(store: Store) -> None:
+async def test_a_result_of_megabytes_scrolls_to_its_end_and_is_wrapped_again(store: Store) -> None:
     text = "\n".join(f"{n} " + "x" * 200 for n in range(10_000)) + "\nthe end"
     session = add_session(
         store, "s", AT, prompt_entry("x", AT), *call(1, "Say", {}, text), *call(2, "Say", {}, "short")
@@ -317,10 +317,10 @@ async def test_a_result_of_megabytes_is_read_to_its_end_and_laid_out_again(store
         await wait_for_text(pilot, "short")
 
 
-# ── copying, and away ─────────────────────────────────────────────────────────────────────────────
+# ── copying and leaving ───────────────────────────────────────────────────────────────────────────
 
 
-async def test_copying_what_was_asked_and_what_came_of_it(store: Store) -> None:
+async def test_copying_arguments_result_and_value(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         copied = app_of(pilot).copied
         await pilot.press("Y")
@@ -336,7 +336,7 @@ async def test_copying_what_was_asked_and_what_came_of_it(store: Store) -> None:
 
 
 @pytest.mark.parametrize("key", ["enter", "g"])
-async def test_going_to_the_turn_answers_with_the_entry(store: Store, key: str) -> None:
+async def test_going_to_the_turn_returns_the_entry(store: Store, key: str) -> None:
     session = fill(store)
     expected: PairedCall = store.chains.tool_calls(session.key)[2]
     async with inspecting(store, session, 2) as pilot:

@@ -1,4 +1,4 @@
-"""A person who takes back what was done: looks what it was, undoes any of it, and is told what depends on it."""
+"""Tests the journal screen: looking at edits, undoing any of them, and edits that depend on others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def title(store: Store, session: Session) -> str:
     return store.sessions.by_key(session.key).own_title
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_edits_stand_newest_first_with_before_and_after(
+async def test_edits_are_listed_newest_first_with_before_and_after(
     filled_store: Store, session: Session, size: tuple[int, int]
 ) -> None:
     filled_store.sessions.set_title(session, "Mine")
@@ -38,21 +38,21 @@ async def test_edits_stand_newest_first_with_before_and_after(
         await one.wait_for_text("title: Mine", "Edit 4 depends on it.")
 
 
-async def test_nothing_edited_is_said(store: Store) -> None:
+async def test_an_empty_journal_shows_a_message(store: Store) -> None:
     async with open_screen(store, JournalScreen(store, fixed_clock)) as one:
-        await one.wait_for_text("Nothing was edited yet.")
+        await one.wait_for_text("No edits yet.")
         await one.press("u", "g", "enter", "escape")
         await one.wait_until(lambda: one.results == [None])
 
 
-async def test_a_filter_narrows_as_one_types(filled_store: Store) -> None:
+async def test_a_filter_applies_while_typing(filled_store: Store) -> None:
     filled_store.facts.learn("Uses FastAPI")
     async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("3 edits")
         await one.press("slash", *"fastapi added")
         await one.wait_for_text("1 of 3 edits", "Uses FastAPI")
         await one.press("x")
-        await one.wait_for_text("No edit has these words.")
+        await one.wait_for_text("No edits match.")
         await one.press("backspace", "enter")
         await one.wait_for_text("1 of 3 edits")
         await one.press("escape")
@@ -60,7 +60,7 @@ async def test_a_filter_narrows_as_one_types(filled_store: Store) -> None:
         assert not one.results
 
 
-async def test_a_long_journal_is_read_as_one_comes_there(
+async def test_a_long_journal_is_loaded_while_scrolling(
     filled_store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "PAGE_SIZE", 20)
@@ -76,7 +76,7 @@ async def test_a_long_journal_is_read_as_one_comes_there(
         await one.wait_for_text("1 of 72 edits")
 
 
-async def test_what_another_window_does_appears(filled_store: Store, session: Session) -> None:
+async def test_an_edit_made_elsewhere_appears(filled_store: Store, session: Session) -> None:
     async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("2 edits")
         with Store.open(filled_store.path) as other:
@@ -84,7 +84,7 @@ async def test_what_another_window_does_appears(filled_store: Store, session: Se
         await one.wait_for_text("3 edits", "from elsewhere")
 
 
-async def test_from_an_edit_to_its_conversation(filled_store: Store) -> None:
+async def test_a_key_opens_the_session_of_an_edit(filled_store: Store) -> None:
     filled_store.sessions.set_title(filled_store.sessions.get("codex:0199aa"), "Mine")
     async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("3 edits", "title: Mine")
@@ -92,7 +92,7 @@ async def test_from_an_edit_to_its_conversation(filled_store: Store) -> None:
         await one.wait_until(lambda: one.results == ["codex:0199aa#0"])
 
 
-async def test_the_difference_is_walked_through_by_itself(filled_store: Store, session: Session) -> None:
+async def test_the_difference_scrolls_on_its_own(filled_store: Store, session: Session) -> None:
     filled_store.notes.add_note(session, "\n".join(f"line {number}" for number in range(100)))
     async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock), NARROW) as one:
         await one.wait_for_text("+ line 0")
@@ -106,7 +106,7 @@ async def test_the_difference_is_walked_through_by_itself(filled_store: Store, s
 
 
 @pytest.mark.parametrize("key", ["u", "enter"])
-async def test_the_selected_edit_is_undone_and_dimmed(filled_store: Store, session: Session, key: str) -> None:
+async def test_the_current_edit_is_undone_and_dimmed(filled_store: Store, session: Session, key: str) -> None:
     filled_store.sessions.set_title(session, "Mine")
     filled_store.facts.learn("Uses FastAPI")
     async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
@@ -117,13 +117,13 @@ async def test_the_selected_edit_is_undone_and_dimmed(filled_store: Store, sessi
         await one.wait_for_text("5 edits", "undone by 5", "undo of 3", "Undone: title changed “Mine”")
         assert title(filled_store, session) == ""
         await one.press(key)
-        await one.wait_for_text("Edit 3 is undone already; undo edit 5")
+        await one.wait_for_text("Edit 3 is already undone. Undo edit 5")
         await one.press("home", key)
         await one.wait_for_text("6 edits", "undo of 5")
         assert title(filled_store, session) == "Mine"
 
 
-async def test_what_builds_on_an_edit_is_told_first(filled_store: Store, session: Session) -> None:
+async def test_dependent_edits_are_shown_before_an_undo(filled_store: Store, session: Session) -> None:
     for text in ("one", "two", "three"):
         filled_store.sessions.set_title(session, text)
     async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
@@ -144,7 +144,7 @@ async def test_what_builds_on_an_edit_is_told_first(filled_store: Store, session
         assert title(filled_store, session) == ""
 
 
-async def test_a_pair_of_clicks_undoes_too(filled_store: Store, session: Session) -> None:
+async def test_a_double_click_undoes(filled_store: Store, session: Session) -> None:
     filled_store.sessions.set_title(session, "Mine")
     async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("3 edits", "title: Mine")
@@ -153,7 +153,7 @@ async def test_a_pair_of_clicks_undoes_too(filled_store: Store, session: Session
         assert title(filled_store, session) == ""
 
 
-async def test_what_cannot_be_undone_says_why(filled_store: Store, session: Session) -> None:
+async def test_a_failed_undo_shows_the_reason(filled_store: Store, session: Session) -> None:
     filled_store.sessions.set_title(session, "Mine")
     async with open_screen(filled_store, JournalScreen(filled_store, fixed_clock)) as one:
         await one.wait_for_text("3 edits", "title: Mine")
@@ -164,7 +164,7 @@ async def test_what_cannot_be_undone_says_why(filled_store: Store, session: Sess
         assert title(filled_store, session) == "by nobody"
 
 
-async def test_a_purged_edit_says_so(filled_store: Store, session: Session) -> None:
+async def test_a_purged_edit_cannot_be_undone(filled_store: Store, session: Session) -> None:
     filled_store.sessions.set_title(session, "Mine")
     filled_store.sessions.delete([session])
     filled_store.sessions.purge([session])
@@ -174,7 +174,7 @@ async def test_a_purged_edit_says_so(filled_store: Store, session: Session) -> N
         await one.wait_for_text("cannot be undone: its data was purged.")
 
 
-def test_the_newest_edit_is_undone_in_a_sentence(filled_store: Store, session: Session) -> None:
+def test_undoing_the_newest_edit_describes_it(filled_store: Store, session: Session) -> None:
     filled_store.sessions.set_title(session, "Mine")
     assert undo_newest(filled_store) == "Undone: title changed “Mine”, in Fix the flaky upload test."
     assert undo_newest(filled_store).startswith("Undone: summary written “The upload test was flaky.”")
@@ -182,7 +182,7 @@ def test_the_newest_edit_is_undone_in_a_sentence(filled_store: Store, session: S
     assert undo_newest(filled_store) == NOTHING_TO_UNDO
 
 
-async def test_hostile_text_reaches_no_cell(filled_store: Store, session: Session) -> None:
+async def test_hostile_text_does_not_reach_the_screen(filled_store: Store, session: Session) -> None:
     filled_store.sessions.set_title(session, "\x1b]0;owned\x07[b]x[/b] \u202eabc " + "日本" * 60)
     filled_store.facts.learn("\x1b[2J" + "y" * 5_000)
     for size in (WIDE, NARROW):

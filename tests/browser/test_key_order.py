@@ -76,7 +76,7 @@ def test_keys_wait_for_a_conversation_that_takes_long_to_open(store_path: Path) 
 
 
 @pytest.mark.parametrize("keys", ["gei", "Ei", "gxi", "gJei"])
-def test_a_failure_that_is_not_loaded_yet_is_inspected(store_path: Path, keys: str) -> None:
+def test_a_failed_call_that_is_not_loaded_yet_is_inspected(store_path: Path, keys: str) -> None:
     with Terminal(SLOW_BROWSER, str(store_path), "0", "0.5", columns=120) as terminal:
         terminal.wait_for_text("2 sessions", "A calm answer")
         terminal.press("j\r")

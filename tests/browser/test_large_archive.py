@@ -1,4 +1,4 @@
-"""A hundred thousand sessions are listed like ten."""
+"""Tests the list with a hundred thousand sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-async def test_the_end_of_a_hundred_thousand_sessions_is_one_key_away(large: Path) -> None:
+async def test_a_key_goes_to_the_end_of_a_hundred_thousand_sessions(large: Path) -> None:
     with Store.open(large) as store:
         async with make_browser(store).run_test(size=(80, 24)) as pilot:
             await wait_for_text(pilot, "100,000 sessions", "Session number 0 ")
@@ -33,7 +33,7 @@ async def test_the_end_of_a_hundred_thousand_sessions_is_one_key_away(large: Pat
             await wait_for_text(pilot, "Session number 0 ")
 
 
-async def test_what_is_kept_in_memory_does_not_grow_with_what_was_seen(large: Path) -> None:
+async def test_the_cache_does_not_grow_with_the_rows_that_were_shown(large: Path) -> None:
     with Store.open(large) as store:
         async with make_browser(store).run_test(size=(80, 24)) as pilot:
             await wait_for_text(pilot, "100,000 sessions")
@@ -47,7 +47,7 @@ async def test_what_is_kept_in_memory_does_not_grow_with_what_was_seen(large: Pa
             assert len(shown.keys) == MANY
 
 
-async def test_a_filter_narrows_them_and_lets_go_again(large: Path) -> None:
+async def test_a_filter_is_applied_and_removed(large: Path) -> None:
     with Store.open(large) as store:
         async with make_browser(store).run_test(size=(80, 24)) as pilot:
             await wait_for_text(pilot, "100,000 sessions")
@@ -59,7 +59,7 @@ async def test_a_filter_narrows_them_and_lets_go_again(large: Path) -> None:
             await wait_for_text(pilot, "100,000 sessions", "▌  Session number 77779", "Session number 77778")
 
 
-async def test_a_session_added_elsewhere_leaves_the_view_where_it_was(large: Path) -> None:
+async def test_a_session_added_elsewhere_does_not_move_the_view(large: Path) -> None:
     with Store.open(large) as store:
         async with make_browser(store).run_test(size=(80, 24)) as pilot:
             await wait_for_text(pilot, "100,000 sessions")

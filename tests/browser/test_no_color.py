@@ -1,4 +1,4 @@
-"""For whoever wants no colours, or nothing that moves: what is sent to the terminal, and when."""
+"""Tests `NO_COLOR` and `motion = false`: what is sent to the terminal, and when."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plain(text: str, style: str, **meta: Any) -> Segment:
     return segment
 
 
-def test_what_a_colour_told_is_told_without() -> None:
+def test_styles_replace_colours() -> None:
     assert plain("x", "bold #ffffff on #000000") == Segment("x", Style(bold=True))
     assert plain("x", "#505050 on #000000") == Segment("x", Style(dim=True))
     assert plain("x", "#b0b0b0 on #ffffff") == Segment("x", Style(dim=True))
@@ -51,14 +51,14 @@ def test_what_a_colour_told_is_told_without() -> None:
     assert NoColorFilter().apply([Segment("x")], BLACK) == [Segment("x")]
 
 
-def test_what_a_click_does_there_stays() -> None:
+def test_click_actions_are_kept() -> None:
     style = plain("x", "red on blue", grab=True).style
     assert style is not None
     assert style.meta == {"grab": True}
 
 
 @pytest.mark.usefixtures("no_colour")
-def test_no_colour_is_sent_and_what_is_chosen_is_reversed(filled_store: Store) -> None:
+def test_no_colour_is_sent_and_the_current_row_is_reversed(filled_store: Store) -> None:
     with Terminal(BACKSCROLL, "--store", str(filled_store.path), columns=140, rows=40) as terminal:
         terminal.wait_for_text("6 sessions", "it now reopens it")
         terminal.press("j")
@@ -78,26 +78,26 @@ def test_no_colour_is_sent_and_what_is_chosen_is_reversed(filled_store: Store) -
 
 
 @pytest.mark.usefixtures("no_colour")
-async def test_a_dialog_has_an_edge_and_nothing_behind_it(filled_store: Store) -> None:
+async def test_a_dialog_has_a_border_and_an_empty_background(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")
         await pilot.press("t")
-        await wait_for_text(pilot, "╭─", "Title", "Leave it")
+        await wait_for_text(pilot, "╭─", "Title", "Cancel")
         await wait_until(pilot, lambda: "brackets" not in screen_text(pilot))
 
 
 @pytest.mark.usefixtures("no_colour")
-async def test_instead_of_a_picture_stands_why_not(store: Store) -> None:
+async def test_a_message_replaces_a_picture(store: Store) -> None:
     add_picture(store, "red", "blue", width=8)
     async with make_browser(store).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "1 session", "see this")
         await pilot.press("enter")
         await wait_for_text(pilot, "shot.png")
         await pilot.press("end", "enter")
-        await wait_for_text(pilot, "NO_COLOR asks for none")
+        await wait_for_text(pilot, "NO_COLOR is set")
 
 
-# ── nothing that moves ────────────────────────────────────────────────────────────────────────────
+# ── no motion ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def no_motion() -> None:
 
 @pytest.mark.usefixtures("no_motion")
 @pytest.mark.parametrize(("key", "kind"), [("t", Input), ("m", TextArea), ("slash", Input), ("ctrl+p", Input)])
-async def test_a_cursor_stands_still(filled_store: Store, key: str, kind: type[Input | TextArea]) -> None:
+async def test_the_cursor_does_not_blink(filled_store: Store, key: str, kind: type[Input | TextArea]) -> None:
     async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")
         await pilot.press(key)
@@ -122,7 +122,7 @@ async def test_a_cursor_stands_still(filled_store: Store, key: str, kind: type[I
 
 
 @pytest.mark.usefixtures("no_motion")
-async def test_a_page_does_not_slide(filled_store: Store) -> None:
+async def test_a_page_scrolls_without_animation(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")
         await pilot.press("question_mark")
@@ -137,12 +137,12 @@ async def test_a_page_does_not_slide(filled_store: Store) -> None:
         assert seen == {page.max_scroll_y}
 
 
-def test_nothing_is_sent_while_nobody_does_anything(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sent_while_no_key_is_pressed(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
     with Terminal(BACKSCROLL, "--store", str(filled_store.path), columns=80, rows=24) as terminal:
         terminal.wait_for_text("6 sessions", "brackets")
         terminal.press("t")
-        terminal.wait_for_text("Title", "Leave it")
+        terminal.wait_for_text("Title", "Cancel")
         began = quiet_since = time.monotonic()
         while time.monotonic() < quiet_since + 3 * BLINK:
             sent = len(terminal.raw)

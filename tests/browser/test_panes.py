@@ -1,4 +1,4 @@
-"""Three panes in one terminal: which are seen at which size, how one goes between them, and what shows in each."""
+"""Tests the three panes: which are visible at which size, how the focus moves, and what each of them shows."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ SHOP = "claude:shop"
 
 
 def entry(number: int, role: str, *parts: Part) -> NewEntry:
-    """As an agent wrote it: each with a record of its own."""
+    """Return an entry with a record of its own, as an agent writes it."""
     record = NewRecord(json.dumps({"line": number, "type": role, "nested": {"deep": [number]}}).encode())
     return NewEntry(role=role, parts=parts, record=record, created_at=time_ago(minutes=3))
 
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    """The sessions of everybody's world, and the newest a conversation of twelve turns whose third has the calls."""
+    """Add the usual sessions, and as the newest a conversation of twelve turns. Its third turn has the calls."""
     fill_store(store)
     entries: list[NewEntry] = []
     for turn in range(1, 13):
@@ -92,8 +92,8 @@ def called(pilot: Pilot[Any]) -> str:
     return block.call.name if block and block.call else ""
 
 
-def is_marked(pilot: Pilot[Any], word: str) -> bool:
-    """Set off on the screen, in the conversation's pane, as what was looked for is."""
+def is_highlighted(pilot: Pilot[Any], word: str) -> bool:
+    """Return whether the word is highlighted as a hit in the conversation pane."""
     hit = pilot.app.theme_variables["warning-muted"]
     region = timeline(pilot).region
     strips = pilot.app.screen._compositor.render_strips()[region.y : region.bottom]
@@ -107,14 +107,14 @@ async def until_in(pilot: Pilot[Any], pane: int, seen: list[int]) -> None:
     await wait_until(pilot, lambda: on_screen(pilot) == seen)
 
 
-# ── which panes are seen, and going between them ──────────────────────────────────────────────────
+# ── visible panes and the focus ───────────────────────────────────────────────────────────────────
 
 
 SEEN = {"one": ([0], [1], [2]), "two": ([0, 1], [0, 1], [1, 2]), "three": ([0, 1, 2],) * 3}
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_keys_go_from_pane_to_pane_and_the_terminal_shows_those_it_has_room_for(world: Store, size: str) -> None:
+async def test_keys_move_between_panes_and_the_size_decides_which_are_visible(world: Store, size: str) -> None:
     seen = SEEN[size]
     async with make_browser(world).run_test(size=SIZES[size]) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")
@@ -131,7 +131,7 @@ async def test_keys_go_from_pane_to_pane_and_the_terminal_shows_those_it_has_roo
         assert focused(pilot) == 0
 
 
-async def test_where_one_pane_has_room_a_line_says_which_it_is(world: Store) -> None:
+async def test_a_breadcrumb_names_the_only_visible_pane(world: Store) -> None:
     async with make_browser(world).run_test(size=ONE) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("enter")
@@ -149,7 +149,7 @@ async def test_where_one_pane_has_room_a_line_says_which_it_is(world: Store) -> 
 
 
 @pytest.mark.parametrize("size", ["two", "three"])
-async def test_z_shows_one_pane_alone_and_gives_the_others_back(world: Store, size: str) -> None:
+async def test_z_shows_one_pane_and_then_all_again(world: Store, size: str) -> None:
     seen = SEEN[size]
     async with make_browser(world).run_test(size=SIZES[size]) as pilot:
         await wait_for_text(pilot, "7 sessions", "Answer 12.")
@@ -170,7 +170,7 @@ async def test_z_shows_one_pane_alone_and_gives_the_others_back(world: Store, si
         await until_in(pilot, 1, seen[1])
 
 
-async def test_another_size_keeps_the_focus_and_the_place(world: Store) -> None:
+async def test_a_resize_keeps_the_focus_and_the_position(world: Store) -> None:
     async with make_browser(world).run_test(size=THREE) as pilot:
         await wait_for_text(pilot, "7 sessions", "Answer 12.")
         await pilot.press("enter", "K", "K", "K")
@@ -192,7 +192,7 @@ async def test_another_size_keeps_the_focus_and_the_place(world: Store) -> None:
 # ── from the list into the conversation ───────────────────────────────────────────────────────────
 
 
-async def test_the_conversation_opens_beside_the_list_as_the_cursor_rests(world: Store) -> None:
+async def test_the_conversation_opens_next_to_the_list_when_the_cursor_rests(world: Store) -> None:
     async with make_browser(world).run_test(size=TWO) as pilot:
         await wait_for_text(pilot, "7 sessions", "Answer 12.")
         assert focused(pilot) == 0
@@ -205,7 +205,7 @@ async def test_the_conversation_opens_beside_the_list_as_the_cursor_rests(world:
         await wait_for_text(pilot, "Answer 12.")
 
 
-async def test_it_opens_at_the_entry_though_it_was_open_and_the_store_changes(world: Store) -> None:
+async def test_an_open_conversation_moves_to_an_entry_while_the_store_changes(world: Store) -> None:
     async with make_browser(world).run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "7 sessions", "Answer 12.")
         assert entry_seq(pilot) != 0
@@ -216,7 +216,7 @@ async def test_it_opens_at_the_entry_though_it_was_open_and_the_store_changes(wo
         await wait_until(pilot, lambda: entry_seq(pilot) == 0)
 
 
-async def test_where_it_is_not_seen_nothing_is_read_until_one_goes_in(world: Store) -> None:
+async def test_a_hidden_conversation_is_not_read_until_it_is_shown(world: Store) -> None:
     async with make_browser(world).run_test(size=ONE) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("down")
@@ -232,28 +232,28 @@ async def test_where_it_is_not_seen_nothing_is_read_until_one_goes_in(world: Sto
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_hit_opens_at_the_very_entry_with_the_word_marked(world: Store, size: str) -> None:
+async def test_a_hit_opens_at_its_entry_with_the_word_highlighted(world: Store, size: str) -> None:
     async with make_browser(world).run_test(size=SIZES[size]) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("slash", *"purple", "enter")
         await wait_for_text(pilot, "1 found")
         await wait_until(pilot, lambda: focused(pilot) == 0)
         await pilot.press("enter")
-        await wait_until(pilot, lambda: focused(pilot) == 1 and is_marked(pilot, "purple"))
+        await wait_until(pilot, lambda: focused(pilot) == 1 and is_highlighted(pilot, "purple"))
         block = timeline(pilot).current_item
         assert block is not None
         assert (block.entry.turn, block.text) == (3, "The banner is purple.")
 
 
-async def test_whoever_hurries_opens_what_was_typed_and_not_what_half_of_it_found(world: Store) -> None:
+async def test_a_quick_enter_opens_the_result_of_the_whole_query(world: Store) -> None:
     async with make_browser(world).run_test(size=SIZES["three"]) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("slash", *"purple", "enter", "enter")
-        await wait_until(pilot, lambda: focused(pilot) == 1 and is_marked(pilot, "purple"))
+        await wait_until(pilot, lambda: focused(pilot) == 1 and is_highlighted(pilot, "purple"))
 
 
 async def test_keys_wait_for_the_conversation_they_are_meant_for(world: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They went to the one that was still shown, which had a failure to inspect, too."""
+    """They once went to the conversation that was still shown, which also has a failed call."""
     may_come, outline = Event(), Timelines.load_outline
     may_come.set()
 
@@ -273,19 +273,19 @@ async def test_keys_wait_for_the_conversation_they_are_meant_for(world: Store, m
         await wait_for_text(pilot, "1 of 1", "see the log")
 
 
-async def test_the_same_conversation_opened_for_other_words_has_those_marked(world: Store) -> None:
+async def test_the_same_conversation_opened_for_other_words_highlights_those(world: Store) -> None:
     async with make_browser(world).run_test(size=SIZES["three"]) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")
         for word in ("pur", "purple", "banner"):
             pilot.app.screen.query_one(ConversationPane).open(world.sessions.get(SHOP), query=Query.parse(word + "*"))
-            await wait_until(pilot, lambda word=word: is_marked(pilot, word))  # type: ignore[misc]
+            await wait_until(pilot, lambda word=word: is_highlighted(pilot, word))  # type: ignore[misc]
 
 
-# ── what others write meanwhile ───────────────────────────────────────────────────────────────────
+# ── changes from elsewhere ────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_what_is_appended_to_the_open_conversation_appears_by_itself(world: Store, size: str) -> None:
+async def test_new_entries_of_the_open_conversation_appear(world: Store, size: str) -> None:
     async with make_browser(world).run_test(size=SIZES[size]) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("enter")
@@ -302,7 +302,7 @@ async def test_what_is_appended_to_the_open_conversation_appears_by_itself(world
         await wait_for_text(pilot, "13⟲")
 
 
-async def test_what_is_read_stays_in_place_when_more_is_appended(world: Store) -> None:
+async def test_the_view_stays_in_place_when_entries_are_appended(world: Store) -> None:
     async with make_browser(world).run_test(size=THREE) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("enter", "home")
@@ -317,7 +317,7 @@ async def test_what_is_read_stays_in_place_when_more_is_appended(world: Store) -
 # ── the record ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_record_is_that_of_the_selected_entry(world: Store) -> None:
+async def test_the_record_is_that_of_the_current_item(world: Store) -> None:
     async with make_browser(world).run_test(size=THREE) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop", "line: 129")
         await pilot.press("enter", "up")
@@ -327,13 +327,13 @@ async def test_the_record_is_that_of_the_selected_entry(world: Store) -> None:
         await pilot.press("3", "down")
         await wait_for_text(pilot, ".type")
         await pilot.press("1", "down")
-        await wait_for_text(pilot, "it now reopens it", "recorded through")
+        await wait_for_text(pilot, "it now reopens it", "added with")
 
 
 # ── tool calls ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_i_inspects_the_call_and_enter_comes_back_at_its_entry(world: Store) -> None:
+async def test_i_inspects_the_call_and_enter_returns_to_its_entry(world: Store) -> None:
     async with make_browser(world).run_test(size=TWO) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("enter")
@@ -369,7 +369,7 @@ async def test_a_lists_all_calls_and_enter_opens_one(world: Store) -> None:
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen))
 
 
-async def test_where_no_tool_was_called_it_says_so(world: Store) -> None:
+async def test_a_session_without_tool_calls_shows_a_message(world: Store) -> None:
     async with make_browser(world).run_test(size=TWO, notifications=True) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("end", "enter")
@@ -379,7 +379,7 @@ async def test_where_no_tool_was_called_it_says_so(world: Store) -> None:
         assert isinstance(pilot.app.screen, BrowserScreen)
 
 
-async def test_the_age_of_what_is_read_grows_as_the_lists_does(world: Store) -> None:
+async def test_the_age_in_the_heading_is_updated(world: Store) -> None:
     at = NOW
     app = Backscroll(world, lambda: at)
     async with app.run_test(size=TWO) as pilot:
@@ -394,7 +394,7 @@ async def test_the_age_of_what_is_read_grows_as_the_lists_does(world: Store) -> 
 # ── the mouse ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_words_belong_to_the_list_wherever_one_comes_from(world: Store) -> None:
+async def test_searching_from_another_pane_goes_to_the_list(world: Store) -> None:
     async with make_browser(world).run_test(size=TWO) as pilot:
         await wait_for_text(pilot, "Answer 12")
         await pilot.press("2")
@@ -406,7 +406,7 @@ async def test_the_words_belong_to_the_list_wherever_one_comes_from(world: Store
         assert focused(pilot) == 0
 
 
-async def test_a_click_into_another_pane_works_there(world: Store) -> None:
+async def test_a_click_into_another_pane_moves_the_focus(world: Store) -> None:
     async with make_browser(world).run_test(size=THREE) as pilot:
         await wait_for_text(pilot, "7 sessions", "Answer 12.", "line: 129")
         await pilot.click(TimelineView, offset=(20, 10))

@@ -1,4 +1,4 @@
-"""A person who wants to go on with something: finds it in the picker, and Enter chooses it."""
+"""Tests the picker of `backscroll resume`: finding a session and choosing it with Enter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.widgets.top_bar import QueryInput
 
 
 def picking(store: Store) -> Backscroll:
-    """Where no agent is installed: the card says so, and what was chosen."""
+    """Return the picker. No agent is installed, so the card shows which session was chosen."""
     return Backscroll(store, fixed_clock, pick=True)
 
 
@@ -40,7 +40,7 @@ async def chosen_in(pilot: Pilot[Any]) -> str:
 
 
 async def chosen(store: Store, *keys: str) -> str:
-    """What comes of it: the keys in one breath, as somebody types who knows what they want."""
+    """Press the keys without a pause, and return the id of the chosen session."""
     async with picking(store).run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press(*keys)
@@ -51,15 +51,15 @@ async def test_enter_chooses_the_newest(filled_store: Store) -> None:
     assert await chosen(filled_store, "enter") == "claude:e0741090"
 
 
-async def test_words_and_enter_in_one_breath_choose_what_they_find(filled_store: Store) -> None:
+async def test_words_and_enter_without_a_pause_choose_the_result(filled_store: Store) -> None:
     assert await chosen(filled_store, *"rename", "enter") == "codex:0199aa"
 
 
-async def test_arrows_go_to_the_list_and_its_keys_are_those_of_the_browser(filled_store: Store) -> None:
+async def test_arrows_go_to_the_list_which_has_the_keys_of_the_browser(filled_store: Store) -> None:
     assert await chosen(filled_store, "down", "down", "j", "k", "enter") == "codex:0199aa"
 
 
-async def test_escape_takes_the_words_away_and_then_leaves(filled_store: Store) -> None:
+async def test_escape_clears_the_search_and_then_leaves(filled_store: Store) -> None:
     app = picking(filled_store)
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions")
@@ -73,7 +73,7 @@ async def test_escape_takes_the_words_away_and_then_leaves(filled_store: Store) 
     assert app.return_value is None
 
 
-async def test_nothing_found_chooses_nothing_and_one_types_on(filled_store: Store) -> None:
+async def test_enter_without_results_chooses_nothing(filled_store: Store) -> None:
     app = picking(filled_store)
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions")
@@ -84,7 +84,7 @@ async def test_nothing_found_chooses_nothing_and_one_types_on(filled_store: Stor
         assert await chosen_in(pilot) == "telegram:648079060"
 
 
-async def test_a_click_chooses_a_row_and_two_take_it(filled_store: Store) -> None:
+async def test_a_click_moves_the_cursor_and_a_double_click_chooses(filled_store: Store) -> None:
     app = picking(filled_store)
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "Rename")
@@ -94,7 +94,7 @@ async def test_a_click_chooses_a_row_and_two_take_it(filled_store: Store) -> Non
         assert await chosen_in(pilot) == "codex:0199aa"
 
 
-async def test_from_the_card_one_comes_back_to_the_list_as_it_was(filled_store: Store) -> None:
+async def test_leaving_the_card_returns_to_the_same_list(filled_store: Store) -> None:
     app = picking(filled_store)
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions")
@@ -110,7 +110,7 @@ def typing(pilot: Pilot[Any]) -> bool:
     return pilot.app.screen.query_one(QueryInput).has_focus
 
 
-async def test_the_line_of_keys_says_what_enter_and_escape_do_here(filled_store: Store) -> None:
+async def test_the_key_hints_show_enter_and_escape(filled_store: Store) -> None:
     async with picking(filled_store).run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions", "⏎ Resume", "esc Leave")
         await pilot.press("down")

@@ -1,4 +1,4 @@
-"""How the card looks in its states, what hostile text makes of it, and the conversation taken along as input."""
+"""Tests how the resume card is rendered, also with hostile text, and the export as API input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from browser_driver import (
     wait_for_text,
     wait_until,
 )
-from conftest import FakeClipboard
+from fake_clipboard import FakeClipboard
 from pytest_textual_snapshot import SVGImageExtension
 from textual.app import App
 from textual.pilot import Pilot
@@ -49,7 +49,7 @@ GOING = ResumeCard(
 LOOKED = ResumeChecks(recorded_branch="fix-upload", current_branch="main", unwritten_edits=("title",)).list_checks()
 
 
-def test_nothing_jumps_when_what_was_looked_for_comes() -> None:
+def test_the_results_of_checks_do_not_move_lines() -> None:
     looking, found = (
         render_resume_card(GOING, 70).plain.splitlines(),
         render_resume_card(GOING._replace(checks=LOOKED), 70).plain.splitlines(),
@@ -59,17 +59,17 @@ def test_nothing_jumps_when_what_was_looked_for_comes() -> None:
     assert "branch    ! was fix-upload, is main now" in found
 
 
-def test_what_is_missing_is_told_with_a_way_on() -> None:
-    told = render_resume_card(
+def test_missing_things_are_shown_with_advice() -> None:
+    text = render_resume_card(
         GOING._replace(program_path="", install_hint="npm install -g x", folder_exists=False), 70
     ).plain
-    assert "✗ claude is not installed" in told
-    assert "Install it: npm install -g x" in told
-    assert "Choose another folder, or use the one of this terminal." in told
+    assert "✗ claude is not installed" in text
+    assert "Install it: npm install -g x" in text
+    assert "Choose another folder, or use the one of this terminal." in text
 
 
 @pytest.mark.parametrize("width", [20, 70])
-def test_hostile_text_is_seen_and_does_not_fill_the_screen(width: int) -> None:
+def test_hostile_text_is_visible_and_does_not_fill_the_screen(width: int) -> None:
     going = GOING._replace(
         title=HOSTILE, command=HOSTILE, program_path=HOSTILE, folder=HOSTILE, hint=HOSTILE, message=HOSTILE
     )
@@ -83,7 +83,7 @@ def test_hostile_text_is_seen_and_does_not_fill_the_screen(width: int) -> None:
         assert len(shown.plain.splitlines()) < 200
 
 
-# ── pictures ──────────────────────────────────────────────────────────────────────────────────────
+# ── snapshots ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def shown(store: Store, session_id: str, *keys: str) -> Callable[[Pilot[Any]], Any]:
@@ -100,7 +100,7 @@ def shown(store: Store, session_id: str, *keys: str) -> Callable[[Pilot[Any]], A
 
 @pytest.fixture
 def world(store: Store, monkeypatch: pytest.MonkeyPatch, home: Path) -> Store:
-    """Claude Code is installed, and nothing else."""
+    """Only Claude Code is installed."""
     monkeypatch.setenv("PATH", str(home / "bin"))
     program = home / "bin" / "claude"
     program.parent.mkdir()
@@ -121,40 +121,40 @@ def world(store: Store, monkeypatch: pytest.MonkeyPatch, home: Path) -> Store:
     ids=["clear", "forking", "missing", "elsewhere"],
 )
 def test_card(snap_compare: Callable[..., bool], world: Store, session: str, keys: str, size: tuple[int, int]) -> None:
-    """Over nothing, so that it is a picture of the card alone."""
+    """The card is above an empty screen, so that the picture shows nothing else."""
     assert snap_compare(App[None](), terminal_size=size, run_before=shown(world, session, *keys))
 
 
-# ── the conversation as input ─────────────────────────────────────────────────────────────────────
+# ── API input ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_conversation_can_be_taken_along(world: Store, home: Path, clipboard: FakeClipboard) -> None:
+async def test_the_conversation_can_be_exported(world: Store, home: Path, clipboard: FakeClipboard) -> None:
     app = make_browser(world)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await shown(world, "pingu")(pilot)
         await wait_for_text(pilot, "Write in the Telegram chat 648.")
         await pilot.press("i")
-        await wait_for_text(pilot, "Conversation as API input", "● OpenAI Chat", "f To a file")
+        await wait_for_text(pilot, "Conversation as API input", "● OpenAI Chat", "f Save")
         await pilot.press("c")
         await wait_until(pilot, lambda: clipboard.text)
         assert [message["role"] for message in json.loads(clipboard.text)["messages"]] == ["user", "assistant"]
         await pilot.press("r")
-        await wait_for_text(pilot, "● OpenAI Responses", "f To a file")
+        await wait_for_text(pilot, "● OpenAI Responses", "f Save")
         (home / "pingu.responses.json").write_text("mine")
         await pilot.press("f")
-        await wait_for_text(pilot, "Save the input as", "~/pingu.responses.json")
+        await wait_for_text(pilot, "Save the API input as", "~/pingu.responses.json")
         await pilot.press("enter")
-        await wait_for_text(pilot, "There is a ~/pingu.responses.json already; name another.")
+        await wait_for_text(pilot, "~/pingu.responses.json already exists. Choose another name.")
         await pilot.press(*"2", "enter")
         await wait_for_text(pilot, "Saved as")
-        assert "Save the input as" not in screen_text(pilot)
+        assert "Save the API input as" not in screen_text(pilot)
     assert (home / "pingu.responses.json").read_text() == "mine"
     path = home / "pingu.responses.json2"
     assert "input" in json.loads(path.read_text())
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
-def test_a_file_is_never_written_over_nor_where_nobody_may(tmp_path: Path) -> None:
+def test_files_are_not_overwritten_and_errors_are_reported(tmp_path: Path) -> None:
     from tui.screens.rebuild import _save_to_file
 
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
@@ -176,5 +176,5 @@ def test_a_file_is_never_written_over_nor_where_nobody_may(tmp_path: Path) -> No
         ({}, "chat"),
     ],
 )
-def test_the_shape_that_fits(store: Store, fields: dict[str, str], shape: str) -> None:
+def test_the_api_format_is_guessed_from_the_session(store: Store, fields: dict[str, str], shape: str) -> None:
     assert guess_shape(add_session(store, "s", time_ago(), prompt_entry("?", time_ago()), **fields)) == shape

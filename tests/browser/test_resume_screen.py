@@ -1,5 +1,4 @@
-"""Going back to the agent: the card before it, the picker, and the terminal handed over to a program that tells what
-it was given."""
+"""Tests resuming a session: the card, the picker, and a fake agent that logs how it was started."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from browser_driver import (
     wait_until,
 )
 from command_line import CommandLine
-from conftest import FakeClipboard
+from fake_clipboard import FakeClipboard
 from foreign_databases import sync_paths
 from pty_terminal import Terminal
 from source_samples import SAMPLES
@@ -46,7 +45,7 @@ sys.exit(main())
 
 
 class Agent:
-    """A program named `claude` that says where it was started, and with what."""
+    """Is a program named `claude` that logs its folder and its arguments."""
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "ran.json"
@@ -63,7 +62,7 @@ class Agent:
 
     @property
     def ran(self) -> tuple[list[str], str, bool] | None:
-        """Arguments, folder, and whether it was handed a terminal."""
+        """The arguments, the folder, and whether it got a terminal."""
         return tuple(json.loads(self._log.read_text())) if self._log.exists() else None
 
 
@@ -75,7 +74,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
 
 @pytest.fixture
 def folder(home: Path) -> Path:
-    """Where the newest conversation was."""
+    """The folder of the newest conversation."""
     made = home / "shop [b]"
     made.mkdir()
     return made
@@ -95,29 +94,29 @@ async def open_card(pilot: Pilot[Any], *keys: str) -> None:
     await wait_for_text(pilot, "8 sessions", "Paint the shop")
     await pilot.press(*keys, "r")
     await wait_until(pilot, lambda: isinstance(pilot.app.screen, ResumeScreen))
-    await wait_for_text(pilot, "Continue in", "Stay")
+    await wait_for_text(pilot, "Resume in", "Cancel")
 
 
 # ── the card ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_card_says_what_will_be_run_and_where_and_enter_hands_over(
+async def test_the_card_shows_the_command_and_the_folder_and_enter_resumes(
     world: Store, agent: Agent, folder: Path
 ) -> None:
     app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
         await wait_for_text(
-            pilot, "Continue in Claude Code", "Paint the shop", f"claude --resume {NATIVE}", "✓ ~/shop [b]"
+            pilot, "Resume in Claude Code", "Paint the shop", f"claude --resume {NATIVE}", "✓ ~/shop [b]"
         )
-        await wait_for_text(pilot, "⏎ Go", "d Folder", "h Here", "f Fork", "c Copy")
+        await wait_for_text(pilot, "⏎ Resume", "d Folder", "h Here", "f Fork", "c Copy")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
     assert (app.return_value.argv, app.return_value.folder) == (("claude", "--resume", NATIVE), folder)
 
 
-async def test_escape_stays(world: Store, agent: Agent) -> None:
+async def test_escape_closes_the_card(world: Store, agent: Agent) -> None:
     app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         for key in ("escape", "q"):
@@ -127,7 +126,7 @@ async def test_escape_stays(world: Store, agent: Agent) -> None:
         assert not app._exit
 
 
-async def test_what_is_missing_is_said_and_enter_does_nothing(
+async def test_missing_things_are_shown_and_enter_does_nothing(
     world: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -135,14 +134,14 @@ async def test_what_is_missing_is_said_and_enter_does_nothing(
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot, "down")
         await wait_for_text(pilot, "✗ ~/shop [b]/gone does not exist", "✗ claude is not installed", "Install it: npm")
-        assert "⏎ Go" not in screen_text(pilot)
+        assert "⏎ Resume" not in screen_text(pilot)
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, ResumeScreen)
         assert not app._exit
 
 
-async def test_h_goes_on_here_and_back_in_its_own_folder(
+async def test_h_switches_between_this_folder_and_the_folder_of_the_session(
     world: Store, agent: Agent, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = home / "here"
@@ -153,7 +152,7 @@ async def test_h_goes_on_here_and_back_in_its_own_folder(
         await open_card(pilot, "down")
         await wait_for_text(pilot, "✗ ~/shop [b]/gone does not exist")
         await pilot.press("h")
-        await wait_for_text(pilot, "✓ ~/here", "⏎ Go")
+        await wait_for_text(pilot, "✓ ~/here", "⏎ Resume")
         await pilot.press("h")
         await wait_for_text(pilot, "✗ ~/shop [b]/gone does not exist")
         await pilot.press("h", "enter")
@@ -162,7 +161,7 @@ async def test_h_goes_on_here_and_back_in_its_own_folder(
     assert app.return_value.folder == here
 
 
-async def test_here_is_nowhere_when_this_folder_was_deleted(
+async def test_h_does_nothing_if_this_folder_was_deleted(
     world: Store, agent: Agent, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = home / "here"
@@ -198,26 +197,24 @@ async def test_an_agent_without_a_command_shows_what_to_do_instead(world: Store,
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await wait_for_text(pilot, "8 sessions", "Good morning!")
         await open_card(pilot, "down", "down", "down", "down")
-        await wait_for_text(pilot, "Continue in Pingu", "Write in the Telegram chat 648079060.")
+        await wait_for_text(pilot, "Resume in Pingu", "Write in the Telegram chat 648079060.")
         assert "Here" not in screen_text(pilot)
         await pilot.press("enter", "h", "c")
-        await wait_for_text(pilot, "Copied how it goes on.")
+        await wait_for_text(pilot, "Copied the instructions.")
         assert clipboard.text == "Write in the Telegram chat 648079060."
         assert not app._exit
 
 
-async def test_in_the_conversation_it_is_the_one_that_is_read(world: Store, agent: Agent) -> None:
+async def test_r_in_a_conversation_resumes_that_conversation(world: Store, agent: Agent) -> None:
     async with make_browser(world).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "8 sessions", "Paint the shop")
         await pilot.press("down", "enter")
         await wait_for_text(pilot, "The gone is purple.")
         await pilot.press("r")
-        await wait_for_text(pilot, "Continue in Claude Code", "Paint the gone")
+        await wait_for_text(pilot, "Resume in Claude Code", "Paint the gone")
 
 
-async def test_what_takes_a_moment_is_looked_for_while_the_card_stands(
-    world: Store, agent: Agent, folder: Path
-) -> None:
+async def test_slow_checks_run_while_the_card_is_shown(world: Store, agent: Agent, folder: Path) -> None:
     (folder / ".git").mkdir()
     (folder / ".git" / "HEAD").write_text("ref: refs/heads/paint")
     async with make_browser(world).run_test(size=(100, 30)) as pilot:
@@ -225,7 +222,7 @@ async def test_what_takes_a_moment_is_looked_for_while_the_card_stands(
         await wait_for_text(pilot, "branch    · paint", "session   ✓ not in use", "edits     · none")
 
 
-async def test_another_folder_is_asked_for_and_taken(world: Store, agent: Agent, folder: Path) -> None:
+async def test_another_folder_can_be_chosen(world: Store, agent: Agent, folder: Path) -> None:
     (folder / "inner" / "deep").mkdir(parents=True)
     (folder / "inner" / ".hidden").mkdir()
     app = make_browser(world)
@@ -242,21 +239,21 @@ async def test_another_folder_is_asked_for_and_taken(world: Store, agent: Agent,
         await wait_for_text(pilot, "~/shop [b]/inner/", "deep/")
         assert ".hidden" not in screen_text(pilot)
         await pilot.press("enter")
-        await wait_for_text(pilot, "✓ ~/shop [b]/inner", "⏎ Go")
+        await wait_for_text(pilot, "✓ ~/shop [b]/inner", "⏎ Resume")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
     assert app.return_value.folder == folder / "inner"
 
 
-async def test_f_forks_where_the_agent_can(world: Store, agent: Agent, folder: Path) -> None:
+async def test_f_forks_if_the_agent_can(world: Store, agent: Agent, folder: Path) -> None:
     app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
         await pilot.press("f")
-        await wait_for_text(pilot, "Fork and continue in Claude Code", f"claude --resume {NATIVE} --fork-session")
+        await wait_for_text(pilot, "Fork and resume in Claude Code", f"claude --resume {NATIVE} --fork-session")
         await pilot.press("f")
-        await wait_for_text(pilot, "Continue in Claude Code")
+        await wait_for_text(pilot, "Resume in Claude Code")
         assert "--fork-session" not in screen_text(pilot)
         await pilot.press("f", "enter")
         await wait_until(pilot, lambda: app._exit)
@@ -264,7 +261,7 @@ async def test_f_forks_where_the_agent_can(world: Store, agent: Agent, folder: P
     assert app.return_value.argv == ("claude", "--resume", NATIVE, "--fork-session")
 
 
-async def test_where_the_agent_cannot_fork_that_is_said_and_the_card_stays_as_it_was(store: Store) -> None:
+async def test_an_agent_that_cannot_fork_is_reported_and_the_card_stays_the_same(store: Store) -> None:
     add_session(
         store, "gemini:1", time_ago(), prompt_entry("Paint", time_ago()), source="gemini", native_id="1", cwd="/nowhere"
     )
@@ -276,21 +273,21 @@ async def test_where_the_agent_cannot_fork_that_is_said_and_the_card_stays_as_it
         await wait_for_text(pilot, "Gemini CLI cannot fork a session. Run `backscroll fork`", "gemini --resume 1")
 
 
-async def test_p_lets_the_agent_act_without_asking_and_that_is_remembered_for_it_alone(
+async def test_p_lets_the_agent_act_without_asking_and_is_remembered_for_this_agent(
     world: Store, agent: Agent, home: Path
 ) -> None:
     app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
-        await wait_for_text(pilot, "asks      · before it acts")
+        await wait_for_text(pilot, "approval  · asks before it acts")
         await pilot.press("p")
-        await wait_for_text(pilot, "asks      ! never: --dangerously-skip-permissions")
+        await wait_for_text(pilot, "approval  ! never asks (--dangerously-skip-permissions)")
     assert Settings().skip_permissions == {"claude"}
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "backscroll resume", "8 sessions")
         await pilot.press(*"shop", "enter")
-        await wait_for_text(pilot, "Continue in Claude Code", "! never")
+        await wait_for_text(pilot, "Resume in Claude Code", "! never")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
@@ -300,11 +297,11 @@ async def test_p_lets_the_agent_act_without_asking_and_that_is_remembered_for_it
         await open_card(pilot)
         await wait_for_text(pilot, "! never")
         await pilot.press("p")
-        await wait_for_text(pilot, "asks      · before it acts")
+        await wait_for_text(pilot, "approval  · asks before it acts")
     assert Settings().skip_permissions == set()
 
 
-async def test_edits_that_its_store_would_take_can_be_written_back_first(store: Store, tmp_path: Path) -> None:
+async def test_edits_can_be_written_back_first(store: Store, tmp_path: Path) -> None:
     sync_paths(store, SAMPLES["pingu"](tmp_path))
     session = next(session for session in store.sessions.newest(9) if session.turns)
     store.sessions.set_title(session, "Mine")
@@ -313,9 +310,9 @@ async def test_edits_that_its_store_would_take_can_be_written_back_first(store: 
         app.push_screen(ResumeScreen(store, store.sessions.by_key(session.key), app.settings))
         await wait_for_text(pilot, "edits     ! title not written back", "w Write back")
         await pilot.press("w")
-        await wait_for_text(pilot, "+ Mine", "Write it there")
+        await wait_for_text(pilot, "+ Mine", "⏎ Write back")
         await pilot.press("enter")
-        await wait_for_text(pilot, "Undo takes it back")
+        await wait_for_text(pilot, "You can undo this.")
         await pilot.press("escape")
         await wait_for_text(pilot, "edits     · none")
         assert "Write back" not in screen_text(pilot)
@@ -324,7 +321,7 @@ async def test_edits_that_its_store_would_take_can_be_written_back_first(store: 
 # ── the picker ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_picker_hands_over_at_once_where_nothing_stands_in_the_way(world: Store, agent: Agent) -> None:
+async def test_the_picker_resumes_immediately_if_nothing_is_missing(world: Store, agent: Agent) -> None:
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "backscroll resume", "8 sessions")
@@ -334,18 +331,18 @@ async def test_the_picker_hands_over_at_once_where_nothing_stands_in_the_way(wor
     assert app.return_value.session.id == "claude:shop"
 
 
-async def test_the_picker_shows_the_card_where_something_does_and_one_goes_back(world: Store, agent: Agent) -> None:
+async def test_the_picker_shows_the_card_if_something_is_missing(world: Store, agent: Agent) -> None:
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "backscroll resume", "8 sessions")
         await pilot.press(*"gone", "enter")
-        await wait_for_text(pilot, "Continue in Claude Code", "✗ ~/shop [b]/gone does not exist")
+        await wait_for_text(pilot, "Resume in Claude Code", "✗ ~/shop [b]/gone does not exist")
         await pilot.press("escape", "escape", "escape")
         await wait_until(pilot, lambda: app._exit)
     assert app.return_value is None
 
 
-async def test_the_picker_is_left_with_escape(world: Store) -> None:
+async def test_escape_leaves_the_picker(world: Store) -> None:
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "backscroll resume", "8 sessions")
@@ -354,10 +351,10 @@ async def test_the_picker_is_left_with_escape(world: Store) -> None:
     assert (app.return_value, app.return_code) == (None, 0)
 
 
-# ── handed over, for real ─────────────────────────────────────────────────────────────────────────
+# ── in a real terminal ────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_agent_takes_over_the_terminal_in_its_folder(world: Store, agent: Agent, folder: Path) -> None:
+def test_the_agent_gets_the_terminal_in_its_folder(world: Store, agent: Agent, folder: Path) -> None:
     with Terminal(BACKSCROLL, "--store", str(world.path), "resume") as terminal:
         terminal.wait_for_text("backscroll resume", "Paint the shop")
         terminal.press("shop\r")
@@ -367,17 +364,17 @@ def test_the_agent_takes_over_the_terminal_in_its_folder(world: Store, agent: Ag
     assert agent.ran == (["--resume", NATIVE], str(folder), True)
 
 
-def test_from_the_browser_the_same(world: Store, agent: Agent, folder: Path) -> None:
+def test_the_agent_gets_the_terminal_from_the_browser(world: Store, agent: Agent, folder: Path) -> None:
     with Terminal(BACKSCROLL, "--store", str(world.path)) as terminal:
         terminal.wait_for_text("Paint the shop", "sessions")
         terminal.press("r")
-        terminal.wait_for_text("Continue in Claude Code")
+        terminal.wait_for_text("Resume in Claude Code")
         terminal.press("\r")
         assert terminal.wait_for_exit() == 7
     assert agent.ran == (["--resume", NATIVE], str(folder), True)
 
 
-def test_whoever_leaves_the_picker_comes_back_to_their_shell(world: Store, agent: Agent) -> None:
+def test_leaving_the_picker_returns_to_the_shell(world: Store, agent: Agent) -> None:
     with Terminal(BACKSCROLL, "--store", str(world.path), "resume") as terminal:
         terminal.wait_for_text("backscroll resume", "Paint the shop")
         terminal.press("\x1b")
@@ -401,7 +398,7 @@ def test_the_command_is_printed_and_not_run(world: Store, agent: Agent, folder: 
     assert agent.ran is None
 
 
-def test_a_named_session_goes_on_at_once(world: Store, agent: Agent, folder: Path, tmp_path: Path) -> None:
+def test_a_named_session_is_resumed_immediately(world: Store, agent: Agent, folder: Path, tmp_path: Path) -> None:
     run = CommandLine(world.path)
     assert run.run_process("resume", "claude:shop").status == 7
     assert agent.ran == (["--resume", NATIVE], str(folder), False)
@@ -409,7 +406,7 @@ def test_a_named_session_goes_on_at_once(world: Store, agent: Agent, folder: Pat
     assert agent.ran == (["--resume", NATIVE], str(tmp_path), False)
 
 
-def test_what_cannot_go_on_says_why(world: Store, agent: Agent) -> None:
+def test_a_session_that_cannot_be_resumed_shows_the_reason(world: Store, agent: Agent) -> None:
     run = CommandLine(world.path)
     for args, why in [
         (["claude:gone"], ". Use --cwd to choose another."),
@@ -427,7 +424,7 @@ def test_what_cannot_go_on_says_why(world: Store, agent: Agent) -> None:
     assert agent.ran is None
 
 
-def test_forking_and_not_asking_are_for_those_who_say_so(world: Store, agent: Agent, folder: Path) -> None:
+def test_forking_and_skipping_permissions_need_an_option(world: Store, agent: Agent, folder: Path) -> None:
     run = CommandLine(world.path)
     shown = run("resume", "claude:shop", "--fork", "--skip-permissions", "--print")
     options = "--fork-session --dangerously-skip-permissions"
@@ -448,7 +445,7 @@ def test_forking_and_not_asking_are_for_those_who_say_so(world: Store, agent: Ag
         assert why in ran.err
 
 
-def test_what_one_should_know_is_said_before_the_agent_takes_over(store: Store, agent: Agent, tmp_path: Path) -> None:
+def test_warnings_are_printed_before_the_agent_starts(store: Store, agent: Agent, tmp_path: Path) -> None:
     sync_paths(store, SAMPLES["claude"](tmp_path))
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic")
@@ -459,7 +456,7 @@ def test_what_one_should_know_is_said_before_the_agent_takes_over(store: Store, 
 
 
 @pytest.mark.parametrize("native", ["--dangerously-skip-permissions", "a\x03\nrm -rf ~\n"])
-async def test_a_session_with_a_hostile_name_is_not_handed_anything(
+async def test_a_session_with_a_hostile_id_is_not_resumed(
     store: Store, agent: Agent, folder: Path, clipboard: FakeClipboard, native: str
 ) -> None:
     add_session(
@@ -475,7 +472,7 @@ async def test_a_session_with_a_hostile_name_is_not_handed_anything(
         await pilot.press("r")
         await wait_for_text(pilot, "is unsafe as an argument")
         await pilot.press("enter", "c")
-        await wait_for_text(pilot, "Copied how it goes on.")
+        await wait_for_text(pilot, "Copied the instructions.")
         assert clipboard.text.isprintable()
         assert not app._exit
     assert agent.ran is None

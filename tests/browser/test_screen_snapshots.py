@@ -1,4 +1,4 @@
-"""How the browser looks, pixel for cell. `make test ARGS=--snapshot-update` accepts what has changed on purpose."""
+"""Tests how the screens look. `make test ARGS=--snapshot-update` accepts intended changes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Size = tuple[int, int]
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    """All of it at the same moment, since ages are shown."""
+    """Return a store whose times are all the same, because ages are shown."""
     fill_store(store)
     session = store.sessions.get("claude:e0741090")
     store.facts.learn("The project uses FastAPI.\nTwo people work on it.", category="stack")
@@ -64,7 +64,7 @@ def long_ago(store: Store, *moments: str) -> None:
 
 @pytest.fixture
 def empty() -> Iterator[Store]:
-    """Where it would lie for anybody, since the screen says where."""
+    """Return an empty store at the default path, because the screen shows the path."""
     with Store.open() as store:
         yield store
 
@@ -76,7 +76,7 @@ def _no_blinking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def missing(pilot: Pilot[Any]) -> str:
-    """What has not come yet of the conversation beside the list, and of the record of what is selected in it."""
+    """Return what is still missing of the conversation next to the list and of the current record."""
     screen = pilot.app.screen_stack[0]
     picking = isinstance(pilot.app.screen, PickerScreen)
     if picking or not isinstance(screen, BrowserScreen) or not screen.sessions.keys:
@@ -98,24 +98,24 @@ def missing(pilot: Pilot[Any]) -> str:
     return "" if has_record else f"no record of {reading._selected_entry and reading._selected_entry.key}"
 
 
-async def until_all_came(pilot: Pilot[Any]) -> None:
+async def wait_until_loaded(pilot: Pilot[Any]) -> None:
     try:
         await wait_until(pilot, lambda: not missing(pilot))
     except TimeoutError:
-        raise AssertionError(f"It never came: {missing(pilot)}\n{screen_text(pilot)}") from None
+        raise AssertionError(f"Not loaded: {missing(pilot)}\n{screen_text(pilot)}") from None
 
 
 def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
-    """Keys in a list, and between them what must have come up."""
+    """Return a function that presses the keys in each list, and waits for the texts between them."""
 
     async def take(pilot: Pilot[Any]) -> None:
         for step in steps:
             if isinstance(step, str):
                 await wait_for_text(pilot, step)
             else:
-                await until_all_came(pilot)
+                await wait_until_loaded(pilot)
                 await pilot.press(*step)
-        await until_all_came(pilot)
+        await wait_until_loaded(pilot)
         await pilot.pause()
 
     return take
@@ -123,7 +123,7 @@ def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
 
 @pytest.fixture(autouse=True)
 def _no_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whether one is installed here must not be seen."""
+    """Hide the agents of this machine, because the pictures must not depend on them."""
     monkeypatch.setenv("PATH", str(tmp_path / "no programs"))
 
 
@@ -132,7 +132,7 @@ READING = (*LIST, ["enter"], "tells how often")
 FACTS = (*LIST, ["f"], "FastAPI", "fact 1")
 SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "list": (*LIST, ["down"], "▌  Rename"),
-    "marked": (*LIST, ["space", "space"], "✓"),
+    "selected": (*LIST, ["space", "space"], "✓"),
     "unfolded": (*LIST, ["down", "down", "right"], "▾ pg"),
     "order": (*LIST, ["o"], "Headings"),
     "folders": (*LIST, ["o"], "Headings", ["f"], "No folder"),
@@ -145,22 +145,22 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "conversation": READING,
     "call": (*READING, ["X", "enter"], "see the log"),
     "found": (*READING, ["slash", *"file"], "of 3"),
-    "record": (*READING, ["3"], "This entry was recorded"),
+    "record": (*READING, ["3"], "This entry was added"),
     "inspector": (*READING, ["X", "i"], "1 of 1", "see the log"),
     "calls": (*READING, ["a"], "All calls of this session"),
-    "resume": (*LIST, ["r"], "Continue in Claude Code", "edits     · none"),
+    "resume": (*LIST, ["r"], "Resume in Claude Code", "edits     · none"),
     "facts": FACTS,
     "fact": (*FACTS, ["e"], "A fact is one line"),
     "journal": (*LIST, ["U"], "edits", "FastAPI"),
     "summary": (*READING, ["S"], "The upload test was flaky."),
     "secrets": (*LIST, ["dollar_sign"], "No secrets"),
-    "title": (*LIST, ["t"], "Leave it"),
-    "note": (*LIST, ["m"], "Leave it"),
-    "input": (*LIST, ["r"], "Continue in Claude Code", ["i"], "To a file"),
+    "title": (*LIST, ["t"], "Cancel"),
+    "note": (*LIST, ["m"], "Cancel"),
+    "input": (*LIST, ["r"], "Resume in Claude Code", ["i"], "f Save"),
     "help": (*LIST, ["question_mark"], "Go to the last session"),
     "palette": (*LIST, ["ctrl+p"], "Search for commands"),
-    "consolidation": (*FACTS, ["C"], "All facts ·", [*"!", "enter", *"Tabs.", "ctrl+s"], "+ Tabs.", "Do it"),
-    "leaving": (*LIST, ["m"], "Leave it", [*"Ask Ada.", "escape"], "Not saved", "Keep writing"),
+    "consolidation": (*FACTS, ["C"], "All facts ·", [*"!", "enter", *"Tabs.", "ctrl+s"], "+ Tabs.", "Apply"),
+    "leaving": (*LIST, ["m"], "Cancel", [*"Ask Ada.", "escape"], "Unsaved changes", "Keep editing"),
 }
 
 
@@ -188,7 +188,7 @@ def test_another_theme(snap_compare: Compare, world: Store, size: Size) -> None:
     assert snap_compare(app, terminal_size=size, run_before=after(*READING))
 
 
-# ── what needs another world ──────────────────────────────────────────────────────────────────────
+# ── other stores ──────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -203,9 +203,9 @@ def confided(world: Store) -> Store:
 SECRETS = (*LIST, ["dollar_sign"], "SMTP_PASSWORD", "not used by any tool call")
 SEALED: dict[str, tuple[list[str] | str, ...]] = {
     "names": SECRETS,
-    "new": (*SECRETS, ["a"], "A new secret", [*"API_KEY", "enter", *"hidden"], "••••••"),
-    "other_value": (*SECRETS, ["e"], "Another value of GITHUB_TOKEN"),
-    "for_ever": (*SECRETS, ["X"], "Delete GITHUB_TOKEN for ever?"),
+    "new": (*SECRETS, ["a"], "New secret", [*"API_KEY", "enter", *"hidden"], "••••••"),
+    "replace": (*SECRETS, ["e"], "Replace the value of GITHUB_TOKEN"),
+    "delete_permanently": (*SECRETS, ["X"], "Delete GITHUB_TOKEN permanently?"),
 }
 
 
@@ -219,7 +219,7 @@ def test_secrets(snap_compare: Compare, confided: Store, screen: str, size: Size
 def test_passphrase(snap_compare: Compare, confided: Store, size: Size) -> None:
     confided.secrets.use_passphrase("open sesame")
     confided.secrets.drop_key()
-    asked = after(*SECRETS, ["r"], "Passphrase of the secrets", [*"open"], "••••")
+    asked = after(*SECRETS, ["r"], "Unlock the secrets", [*"open"], "••••")
     assert snap_compare(make_browser(confided), terminal_size=size, run_before=asked)
 
 
@@ -240,7 +240,7 @@ def test_folder(snap_compare: Compare, store: Store, home: Path, size: Size) -> 
     add_session(
         store, "s", time_ago(minutes=4), prompt_entry("Go on", time_ago()), source="claude", cwd=str(home / "code")
     )
-    asked = after("1 session", "Go on", ["r"], "Continue in Claude Code", ["d"], "another folder", "3 more")
+    asked = after("1 session", "Go on", ["r"], "Resume in Claude Code", ["d"], "another folder", "3 more")
     assert snap_compare(make_browser(store), terminal_size=size, run_before=asked)
 
 
@@ -252,10 +252,10 @@ def test_picture(snap_compare: Compare, store: Store, size: Size) -> None:
 
 
 @SIZES
-def test_two_wrote(snap_compare: Compare, world: Store, size: Size) -> None:
+def test_conflict(snap_compare: Compare, world: Store, size: Size) -> None:
     async def save_elsewhere(pilot: Pilot[Any]) -> None:
         await after(*READING, ["S"], "The upload test was flaky.", [*"Mine: "], "Mine: The")(pilot)
         world.summaries.set(world.sessions.get("claude:e0741090"), "Theirs: it was the retry.", up_to_turn=1)
-        await after(["ctrl+s"], "Theirs, saved in the meantime", "Take theirs")(pilot)
+        await after(["ctrl+s"], "Other version, saved while you were editing", "Use the other version")(pilot)
 
     assert snap_compare(make_browser(world), terminal_size=size, run_before=save_elsewhere)

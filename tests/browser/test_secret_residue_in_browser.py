@@ -1,4 +1,4 @@
-"""A secret that went through the browser is found nowhere afterwards: no file, no log, no picture, no terminal."""
+"""Tests that a secret leaves no trace in files, logs, pictures or the terminal after it was used in the browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from store.store import Store
 
 MARKER = "residue-of-a-secret-4711"
 
-# The screen by itself, on the same app; what it copies goes to the terminal, as where there is no clipboard.
+# Opens only this screen. Copies go to the terminal, because there is no clipboard.
 BROWSE = """
 import sys
 from pathlib import Path
@@ -55,7 +55,7 @@ def everything_in(*folders: Path) -> bytes:
 
 
 def spellings(marker: str) -> list[bytes]:
-    """As it stands, and as the ways of encoding that a file may use would spell it."""
+    """Return the marker as it is, and in the encodings that a file may use."""
     encoded = [base64.b64encode(("x" * shift + marker).encode())[4:-4] for shift in range(3)]
     return [marker.encode(), marker.encode("utf-16-le"), marker.encode().hex().encode(), *encoded]
 
@@ -77,7 +77,7 @@ def typed_in(terminal: Terminal) -> None:
     terminal.press("\x1b[18~")  # f7
     terminal.wait_for_text("No secrets yet")
     terminal.press("a")
-    terminal.wait_for_text("A new secret")
+    terminal.wait_for_text("New secret")
     terminal.press("TOKEN\r")
     terminal.press(MARKER)
     terminal.wait_for_text("•" * len(MARKER))
@@ -85,7 +85,7 @@ def typed_in(terminal: Terminal) -> None:
     terminal.wait_for_text("v1", "version 1")
 
 
-def test_typed_revealed_copied_and_deleted_it_is_nowhere(folder: Path, home: Path) -> None:
+def test_a_deleted_secret_leaves_no_trace(folder: Path, home: Path) -> None:
     with Terminal(BROWSE, str(folder / "store.db"), str(folder)) as terminal:
         typed_in(terminal)
         assert_nowhere(terminal.raw)
@@ -107,7 +107,7 @@ def test_typed_revealed_copied_and_deleted_it_is_nowhere(folder: Path, home: Pat
         copied = len(terminal.raw)
 
         terminal.press("X")
-        terminal.wait_for_text("for ever?")
+        terminal.wait_for_text("permanently?")
         terminal.press("y")
         terminal.wait_for_text("No secrets yet")
         terminal.press("\x1b")
@@ -123,15 +123,15 @@ def test_typed_revealed_copied_and_deleted_it_is_nowhere(folder: Path, home: Pat
     assert_nowhere(left)
 
 
-def test_a_crash_while_it_is_shown_does_not_tell_it(folder: Path, home: Path) -> None:
+def test_a_crash_does_not_print_the_secret_that_is_shown(folder: Path, home: Path) -> None:
     with Terminal(BROWSE, str(folder / "store.db"), str(folder)) as terminal:
         typed_in(terminal)
         terminal.press("r")
         terminal.wait_for_text(MARKER)
         terminal.press("\x1b[19~")  # f8
         terminal.wait_for_exit()
-        # Until the screen is given back the value is on it, and may be painted once more.
-        told = terminal.raw.rpartition(b"\x1b[?1049l")[2]
-        assert b"meant to" in told
-        assert_nowhere(told)
+        # The value may be painted until the app leaves the alternate screen.
+        output = terminal.raw.rpartition(b"\x1b[?1049l")[2]
+        assert b"meant to" in output
+        assert_nowhere(output)
     assert_nowhere(everything_in(folder, home))

@@ -1,4 +1,4 @@
-"""Secrets in the browser: named, revealed for a while, copied for a while, and locked when nobody is there."""
+"""Tests the secrets screen: listing, revealing, copying, editing and locking."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from browser_driver import (
     wait_for_text,
     wait_until,
 )
-from conftest import FakeClipboard
+from fake_clipboard import FakeClipboard
 from kiso_database import DOCUMENT_SCHEMA, KisoStore
 from textual import events
 from textual.pilot import Pilot
@@ -71,14 +71,14 @@ async def until_hidden(pilot: Pilot[Any], text: str = VALUE) -> None:
 
 
 async def notified(pilot: Pilot[Any], text: str) -> None:
-    await wait_until(pilot, lambda: any(text in told.message for told in pilot.app._notifications))
+    await wait_until(pilot, lambda: any(text in notice.message for notice in pilot.app._notifications))
 
 
-# ── what is shown ─────────────────────────────────────────────────────────────────────────────────
+# ── listing ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("size", [(140, 45), (80, 24)])
-async def test_names_and_never_a_value(store: Store, session: Session, size: tuple[int, int]) -> None:
+async def test_names_are_listed_without_values(store: Store, session: Session, size: tuple[int, int]) -> None:
     async with make_browser(store).run_test(size=size) as pilot:
         await opened(pilot, store, session)
         await wait_for_text(
@@ -87,7 +87,7 @@ async def test_names_and_never_a_value(store: Store, session: Session, size: tup
         assert VALUE not in screen_text(pilot)
 
 
-async def test_where_they_were_used(store: Store) -> None:
+async def test_uses_are_shown(store: Store) -> None:
     at = time_ago(hours=1)
     named = ToolCall("c1", "Bash", {"env": {"API_KEY": "secret://s/API_KEY"}, "command": "curl $TOKEN; echo MY_TOKENS"})
     calls = NewEntry(role="assistant", parts=(named,), created_at=at)
@@ -122,7 +122,7 @@ async def test_hostile_names_and_values(store: Store, session: Session) -> None:
 
 
 @pytest.mark.parametrize("key", ["r", "enter"])
-async def test_a_value_is_shown_and_hidden_by_itself(
+async def test_a_revealed_value_is_hidden_after_a_while(
     store: Store, session: Session, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setattr(screens, "TICK_SECONDS", 0.3)
@@ -155,7 +155,9 @@ async def left(pilot: Pilot[Any]) -> None:
 
 
 @pytest.mark.parametrize("go", [blurred, moved, covered, suspended, left])
-async def test_whoever_turns_away_leaves_dots(store: Store, session: Session, go: Callable[..., Any]) -> None:
+async def test_a_value_is_hidden_when_the_person_leaves_it(
+    store: Store, session: Session, go: Callable[..., Any]
+) -> None:
     async with make_browser(store).run_test() as pilot:
         screen = await opened(pilot, store, session)
         await pilot.press("r")
@@ -165,7 +167,7 @@ async def test_whoever_turns_away_leaves_dots(store: Store, session: Session, go
         assert VALUE not in repr(vars(screen))
 
 
-async def test_leaving_the_app_hides_and_forgets(store: Store, locked: Session) -> None:
+async def test_quitting_hides_the_value_and_locks(store: Store, locked: Session) -> None:
     store.secrets.unlock(PASSPHRASE)
     app = make_browser(store)
     async with app.run_test() as pilot:
@@ -178,7 +180,7 @@ async def test_leaving_the_app_hides_and_forgets(store: Store, locked: Session) 
         assert store.secrets.is_locked
 
 
-async def test_no_screenshot_holds_a_value(store: Store, session: Session, tmp_path: Any) -> None:
+async def test_screenshots_contain_no_value(store: Store, session: Session, tmp_path: Any) -> None:
     async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("r")
@@ -188,7 +190,7 @@ async def test_no_screenshot_holds_a_value(store: Store, session: Session, tmp_p
         assert VALUE not in Path(saved).read_text("utf-8")
         assert VALUE in screen_text(pilot)
         await pilot.press("e")
-        await wait_for_text(pilot, "Another value of GITHUB_TOKEN")
+        await wait_for_text(pilot, "Replace the value of GITHUB_TOKEN")
         await pilot.press(*"typed-value", "ctrl+t")
         await wait_for_text(pilot, "typed-value")
         assert "typed-value" not in pilot.app.export_screenshot()
@@ -198,7 +200,7 @@ async def test_no_screenshot_holds_a_value(store: Store, session: Session, tmp_p
 # ── copying ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_is_copied_is_cleared_if_it_is_still_ours(
+async def test_the_clipboard_is_cleared_if_it_still_contains_the_secret(
     store: Store, session: Session, clipboard: FakeClipboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locking, "CLIPBOARD_SECONDS", 1.5)
@@ -217,7 +219,7 @@ async def test_what_is_copied_is_cleared_if_it_is_still_ours(
         assert clipboard.text == "something else"
 
 
-async def test_leaving_clears_the_clipboard(store: Store, session: Session, clipboard: FakeClipboard) -> None:
+async def test_quitting_clears_the_clipboard(store: Store, session: Session, clipboard: FakeClipboard) -> None:
     async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("y")
@@ -226,7 +228,7 @@ async def test_leaving_clears_the_clipboard(store: Store, session: Session, clip
     assert clipboard.text == ""
 
 
-async def test_where_the_clipboard_cannot_be_read_it_is_said(
+async def test_an_unreadable_clipboard_shows_a_warning(
     store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> str:
@@ -254,9 +256,9 @@ async def test_add_replace_delete(store: Store, session: Session) -> None:
     async with make_browser(store).run_test(size=(100, 30)) as pilot:
         await opened(pilot, store, session)
         await pilot.press("a")
-        await wait_for_text(pilot, "A new secret")
+        await wait_for_text(pilot, "New secret")
         await pilot.press("enter", "enter")
-        await wait_for_text(pilot, "A secret needs a name.")
+        await wait_for_text(pilot, "The name is empty.")
         await pilot.press(*"NEW", "enter", "enter")
         await wait_for_text(pilot, "The value is empty")
         pilot.app.screen.query_one(HiddenInput).post_message(events.Paste("two\nlines\n"))
@@ -265,38 +267,38 @@ async def test_add_replace_delete(store: Store, session: Session) -> None:
         await wait_for_text(pilot, "▌  NEW")
         assert store.secrets.get(session, "NEW") == "two\nlines"
         await pilot.press("e")
-        await wait_for_text(pilot, "Another value of NEW")
+        await wait_for_text(pilot, "Replace the value of NEW")
         await pilot.press(*"better", "enter")
         await wait_for_text(pilot, "v2", "NEW  version 2")
         assert store.secrets.get(session, "NEW") == "better"
         await pilot.press("x")
-        await notified(pilot, "Deleted NEW; u brings it back.")
+        await notified(pilot, "Deleted NEW. Press u to undo.")
         await wait_until(pilot, lambda: len(store.secrets.names(session)) == 2)
         await pilot.press("u")
         await wait_for_text(pilot, "  NEW  ")
         assert store.secrets.get(session, "NEW") == "better"
 
 
-async def test_delete_for_ever_asks_first(store: Store, session: Session) -> None:
+async def test_permanent_deletion_asks_first(store: Store, session: Session) -> None:
     async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("X")
-        await wait_for_text(pilot, "for ever?")
+        await wait_for_text(pilot, "permanently?")
         await pilot.press("n")
         assert store.secrets.get(session, "GITHUB_TOKEN") == VALUE
         await pilot.press("X")
-        await wait_for_text(pilot, "for ever?")
+        await wait_for_text(pilot, "permanently?")
         await pilot.press("y")
         await wait_until(pilot, lambda: len(store.secrets.names(session)) == 1)
         with pytest.raises(NotFound):
             store.secrets.get(session, "GITHUB_TOKEN", 1)
 
 
-async def test_two_windows(store: Store, session: Session) -> None:
+async def test_a_change_elsewhere_is_reported_before_it_is_overwritten(store: Store, session: Session) -> None:
     async with make_browser(store).run_test(size=(120, 30)) as pilot:
         await opened(pilot, store, session)
         await pilot.press("e")
-        await wait_for_text(pilot, "Another value")
+        await wait_for_text(pilot, "Replace the value")
         store.secrets.set(session, "GITHUB_TOKEN", "theirs")
         await pilot.press(*"mine", "enter")
         await wait_for_text(pilot, "was replaced by version 3 elsewhere")
@@ -309,17 +311,17 @@ async def test_two_windows(store: Store, session: Session) -> None:
         await notified(pilot, "replaced by version 5 elsewhere")
         assert store.secrets.get(session, "GITHUB_TOKEN") == "theirs again"
         await pilot.press("a")
-        await wait_for_text(pilot, "A new secret")
+        await wait_for_text(pilot, "New secret")
         await pilot.press(*"OTHER", "enter", *"y", "enter")
         await wait_for_text(pilot, "The secret 'OTHER' already exists")
         assert store.secrets.get(session, "OTHER") == "x"
 
 
-async def test_what_the_store_refuses_stands_by_the_field(store: Store, session: Session) -> None:
+async def test_an_error_of_the_store_is_shown_next_to_the_field(store: Store, session: Session) -> None:
     async with make_browser(store).run_test(size=(120, 30)) as pilot:
         await opened(pilot, store, session)
         await pilot.press("a")
-        await wait_for_text(pilot, "A new secret")
+        await wait_for_text(pilot, "New secret")
         pilot.app.screen.query_one("#name").value = "N" * 1_001  # type: ignore[attr-defined]
         await pilot.press("enter", "v", "enter")
         await wait_for_text(pilot, "longer than 1,000 characters")
@@ -343,7 +345,7 @@ async def test_a_wrong_passphrase_waits_longer_each_time(
         await opened(pilot, store, locked)
         await wait_for_text(pilot, "locked")
         await pilot.press("r")
-        await wait_for_text(pilot, "Passphrase of the secrets")
+        await wait_for_text(pilot, "Unlock the secrets")
         for wait in ("1 second", "2 seconds", "4 seconds"):
             await pilot.press("w", "enter")
             await wait_for_text(pilot, f"Wrong passphrase. Try again in {wait}.")
@@ -402,7 +404,7 @@ async def test_ten_idle_minutes_lock(store: Store, locked: Session, monkeypatch:
         assert store.secrets.is_locked
 
 
-async def test_handing_over_locks(store: Store, locked: Session) -> None:
+async def test_resuming_locks_the_secrets(store: Store, locked: Session) -> None:
     store.secrets.unlock(PASSPHRASE)
     app: Backscroll = make_browser(store)
     async with app.run_test() as pilot:
@@ -413,10 +415,10 @@ async def test_handing_over_locks(store: Store, locked: Session) -> None:
         assert store.secrets.is_locked
 
 
-# ── values that are readable elsewhere ──────────────────────────────────────────────────────────────────────
+# ── unprotected values ────────────────────────────────────────────────────────────────────────────
 
 
-async def test_an_open_secret_is_offered_to_be_sealed(store: Store, tmp_path: Any) -> None:
+async def test_an_unprotected_secret_can_be_sealed(store: Store, tmp_path: Any) -> None:
     owner = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
     owner.add_session("dev")
     owner.add_message("hello")
@@ -427,7 +429,7 @@ async def test_an_open_secret_is_offered_to_be_sealed(store: Store, tmp_path: An
         await opened(pilot, store, world.session, "unprotected in")
         assert VALUE not in screen_text(pilot)
         await pilot.press("enter")
-        await notified(pilot, "still readable there")
+        await notified(pilot, "still has it in plain text")
         await wait_for_text(pilot, "v1", "sealed with the key file")
         assert store.secrets.exposed() == []
         await pilot.press("enter")

@@ -1,4 +1,4 @@
-"""Correcting sessions from the list: one, or all that are marked, and one undo for the lot."""
+"""Tests editing sessions in the list: one, or all selected ones, and undo."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ async def ready(pilot: Pilot[None]) -> None:
     await wait_until(pilot, lambda: session_list(pilot).selected)
 
 
-async def test_a_title_given_here_is_shown_and_found(filled_store: Store) -> None:
+async def test_a_new_title_is_shown_and_found(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("t")
-        await wait_for_text(pilot, "Title", "Leave it")
+        await wait_for_text(pilot, "Title", "Cancel")
         field = pilot.app.screen.query_one(Input)
         assert field.value == "Fix the flaky upload test"
         field.value = "The zebra of uploads"
@@ -32,7 +32,7 @@ async def test_a_title_given_here_is_shown_and_found(filled_store: Store) -> Non
     assert filled_store.sessions.get(UPLOAD).agent_title == "Fix the flaky upload test"
 
 
-async def test_an_empty_title_is_refused_by_the_field_and_nothing_is_lost(filled_store: Store) -> None:
+async def test_an_empty_title_is_refused_and_the_text_stays(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("t")
@@ -45,7 +45,7 @@ async def test_an_empty_title_is_refused_by_the_field_and_nothing_is_lost(filled
         await wait_for_text(pilot, "★ Fix the flaky upload test")
 
 
-async def test_a_title_that_another_window_changed_meanwhile_is_not_overwritten(filled_store: Store) -> None:
+async def test_a_title_that_was_changed_elsewhere_is_not_overwritten(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("t")
@@ -61,11 +61,11 @@ async def test_a_title_that_another_window_changed_meanwhile_is_not_overwritten(
         await wait_until(pilot, lambda: filled_store.sessions.get(UPLOAD).title == "Mine")
 
 
-async def test_marked_sessions_are_tagged_together_and_undone_together(filled_store: Store) -> None:
+async def test_selected_sessions_are_tagged_together_and_undone_together(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("space", "space", "T")
-        await wait_for_text(pilot, "Tags", "Of 2 sessions")
+        await wait_for_text(pilot, "Tags", "Applies to 2 sessions")
         pilot.app.screen.query_one(Input).value = "ci, later"
         await pilot.press("enter")
         await wait_until(pilot, lambda: filled_store.notes.tags(filled_store.sessions.get(CONFIG)) == ["ci", "later"])
@@ -83,7 +83,9 @@ async def test_marked_sessions_are_tagged_together_and_undone_together(filled_st
 
 
 @pytest.mark.parametrize(("key", "column"), [("p", "pinned"), ("a", "archived")])
-async def test_a_flag_is_set_on_all_marked_and_taken_from_all(filled_store: Store, key: str, column: str) -> None:
+async def test_a_flag_is_set_on_all_selected_sessions_and_removed_from_all(
+    filled_store: Store, key: str, column: str
+) -> None:
     def flags() -> list[int]:
         return [getattr(filled_store.sessions.get(one), column) for one in (UPLOAD, CONFIG)]
 
@@ -91,14 +93,14 @@ async def test_a_flag_is_set_on_all_marked_and_taken_from_all(filled_store: Stor
         await ready(pilot)
         await pilot.press("space", "space", key)
         await wait_until(pilot, lambda: flags() == [1, 1])
-        await wait_for_text(pilot, "2 sessions; u undoes it.")
+        await wait_for_text(pilot, "ed 2 sessions.")
         await pilot.press(key)
         await wait_until(pilot, lambda: flags() == [0, 0])
         await pilot.press("u")
         await wait_until(pilot, lambda: flags() == [1, 1])
 
 
-async def test_the_trash_takes_the_session_and_undo_brings_it_back(filled_store: Store) -> None:
+async def test_undo_restores_a_session_from_the_trash(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30), notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("d")
@@ -108,7 +110,7 @@ async def test_the_trash_takes_the_session_and_undo_brings_it_back(filled_store:
         await wait_for_text(pilot, "6 sessions", "Fix the flaky upload test")
 
 
-async def test_a_note_is_written_and_kept(filled_store: Store) -> None:
+async def test_a_note_is_saved(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("m")
@@ -119,20 +121,29 @@ async def test_a_note_is_written_and_kept(filled_store: Store) -> None:
     assert note.text == "ask\nagain"
 
 
-async def test_what_was_said_becomes_a_fact_that_knows_where(filled_store: Store) -> None:
+async def test_a_terminal_that_cannot_open_an_editor_is_reported_and_the_text_stays(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("m")
+        await wait_for_text(pilot, "Note", "Your editor")
+        await pilot.press(*"ask", "f4")
+        await wait_for_text(pilot, "This terminal cannot open an editor. Edit the text here.", "ask")
+
+
+async def test_an_item_becomes_a_fact_with_its_entry(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30), notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("enter")
         await wait_for_text(pilot, "it now reopens it")
         await pilot.press("end", "plus")
-        await wait_for_text(pilot, "Make this a fact", "The retry ran after the file was closed.")
+        await wait_for_text(pilot, "Save as a fact", "The retry ran after the file was closed.")
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "Learnt")
+        await wait_for_text(pilot, "Added the fact")
     (fact,) = filled_store.facts.current()
     assert (fact.text, fact.entry) == ("The retry ran after the file was closed.", f"{UPLOAD}#3")
 
 
-async def test_keys_that_move_sessions_do_nothing_while_one_reads(filled_store: Store) -> None:
+async def test_keys_that_edit_the_list_do_nothing_in_a_conversation(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("enter")
@@ -143,18 +154,18 @@ async def test_keys_that_move_sessions_do_nothing_while_one_reads(filled_store: 
     assert filled_store.sessions.get(UPLOAD).pinned
 
 
-async def test_marked_sessions_get_one_note_and_one_title_and_one_undo_each(filled_store: Store) -> None:
+async def test_selected_sessions_get_the_same_note_and_title(filled_store: Store) -> None:
     chosen = [filled_store.sessions.get(one) for one in (UPLOAD, CONFIG)]
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("space", "space", "m")
-        await wait_for_text(pilot, "On each of 2 sessions.")
+        await wait_for_text(pilot, "Applies to 2 sessions.")
         await pilot.press(*"both", "ctrl+s")
         await wait_until(pilot, lambda: all(filled_store.notes.notes(session) for session in chosen))
         await pilot.press("u")
         await wait_until(pilot, lambda: not any(filled_store.notes.notes(session) for session in chosen))
         await pilot.press("t")
-        await wait_for_text(pilot, "The same for 2 sessions.")
+        await wait_for_text(pilot, "Applies to 2 sessions.")
         await pilot.press(*"Twins", "enter")
         await wait_until(
             pilot, lambda: [filled_store.sessions.by_key(one.key).own_title for one in chosen] == ["Twins"] * 2

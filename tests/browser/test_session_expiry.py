@@ -1,4 +1,4 @@
-"""Sessions that their agents will delete: told by the setting, shown in the list, and told anew when it changes."""
+"""Tests sessions that their agents will delete: the date from the setting, the list and the search."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def owner(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def configure(owner: Path, days: int) -> None:
-    told = {"cleanupPeriodDays": days, "general": {"sessionRetention": {"enabled": True, "maxAge": f"{days}d"}}}
-    (owner / "settings.json").write_text(json.dumps(told))
+    settings = {"cleanupPeriodDays": days, "general": {"sessionRetention": {"enabled": True, "maxAge": f"{days}d"}}}
+    (owner / "settings.json").write_text(json.dumps(settings))
 
 
 def expiries(store: Store) -> set[str]:
@@ -41,7 +41,7 @@ def spelled(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def test_it_is_thirty_days_unless_the_setting_says_otherwise(owner: Path, store: Store) -> None:
+def test_sessions_expire_after_thirty_days_unless_configured(owner: Path, store: Store) -> None:
     (owner / "settings.json").unlink(missing_ok=True)
     sync_paths(store, owner)
     assert expiries(store) == {spelled(TOUCHED + timedelta(days=30))}
@@ -57,7 +57,7 @@ def test_nothing_is_written_when_nothing_changed(owner: Path, store: Store) -> N
     assert store.connection.total_changes == before
 
 
-def test_it_can_be_searched_for(owner: Path, store: Store) -> None:
+def test_expiring_sessions_can_be_searched(owner: Path, store: Store) -> None:
     sync_paths(store, owner)
     soon, later = TOUCHED + timedelta(days=25), TOUCHED + timedelta(days=2)
     assert build_session_list(store, SessionListOptions(query="is:expiring"), now=soon).total > 0

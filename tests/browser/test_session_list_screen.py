@@ -1,4 +1,4 @@
-"""A person at the list: headings, children, marks, order and scope; and how a row is painted."""
+"""Tests the list of sessions: headings, children, selection, order, scope, and how rows are rendered."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def lines(pilot: Pilot[Any]) -> list[str]:
 # ── children ──────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_arrows_unfold_enter_leave_and_fold(filled_store: Store) -> None:
+async def test_arrows_unfold_and_fold_children(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "▸ pg telegram · 1d · 1⟲  +1")
         await pilot.press("down", "down", "right")
-        await wait_for_text(pilot, "   └ How full is the disk?", "▌▾ pg telegram", "     pg 1d · 1⟲  ↳ delegate")
+        await wait_for_text(pilot, "   └ How full is the disk?", "▌▾ pg telegram", "     pg 1d · 1⟲  ↳ sub-agent")
         assert "6 sessions" in screen_text(pilot)
         await pilot.press("right")
         await wait_until(pilot, lambda: selected_id(pilot) == CHILD)
@@ -68,7 +68,7 @@ async def test_arrows_unfold_enter_leave_and_fold(filled_store: Store) -> None:
         assert selected_id(pilot) == "telegram:648079060"
 
 
-async def test_the_sign_folds_when_it_is_clicked(filled_store: Store) -> None:
+async def test_a_click_on_the_sign_folds(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "▸ pg telegram")
         row = next(n for n, line in enumerate(lines(pilot)) if "▸ pg" in line)
@@ -77,13 +77,13 @@ async def test_the_sign_folds_when_it_is_clicked(filled_store: Store) -> None:
             await wait_until(pilot, lambda shown=shown: ("How full" in screen_text(pilot)) == shown)  # type: ignore[misc]
 
 
-async def test_a_child_that_is_found_stands_under_its_parent_or_alone(filled_store: Store) -> None:
+async def test_a_found_child_is_shown_below_its_parent_or_alone(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"telegram:64")
         await wait_for_text(pilot, "2 found", "└ How full is the disk?")
         await pilot.press("ctrl+u", *"disk")
-        await wait_for_text(pilot, "1 found", "▌  How full is the disk?", "↳ delegate")
+        await wait_for_text(pilot, "1 found", "▌  How full is the disk?", "↳ sub-agent")
 
 
 # ── headings ──────────────────────────────────────────────────────────────────────────────────────
@@ -98,7 +98,7 @@ async def test_the_cursor_skips_headings_and_clicks_on_them_do_nothing(filled_st
         assert selected_id(pilot) == "telegram:648079060"
 
 
-async def test_the_heading_of_the_first_row_comes_into_view_with_it(filled_store: Store) -> None:
+async def test_the_heading_of_the_first_row_is_visible_with_it(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(80, 8)) as pilot:
         await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press("end", "home")
@@ -161,7 +161,7 @@ async def test_s_cycles_everywhere_this_folder_and_the_work_tree(
         await wait_for_text(pilot, "3 sessions · everywhere")
 
 
-def test_scopes_that_are_the_same_are_one(tmp_path: Path) -> None:
+def test_equal_scopes_are_listed_once(tmp_path: Path) -> None:
     assert [scope.name for scope in list_folder_scopes(None)] == ["everywhere"]
     assert [scope.folder for scope in list_folder_scopes(tmp_path)] == ["", str(tmp_path)]
     (tmp_path / ".git").mkdir()
@@ -169,7 +169,7 @@ def test_scopes_that_are_the_same_are_one(tmp_path: Path) -> None:
     assert list_folder_scopes(Path("/"))[1] == ("in /", "/")
 
 
-async def test_a_scope_with_nothing_in_it_says_so_and_lets_go(
+async def test_an_empty_scope_shows_a_message_and_can_be_left(
     filled_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -185,10 +185,10 @@ async def test_a_scope_with_nothing_in_it_says_so_and_lets_go(
         await wait_for_text(pilot, "6 sessions · everywhere", "Rename")
 
 
-# ── marks ─────────────────────────────────────────────────────────────────────────────────────────
+# ── selection ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_space_marks_and_goes_on(filled_store: Store) -> None:
+async def test_space_selects_and_moves_down(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "brackets")
         shown = session_list(pilot)
@@ -204,17 +204,17 @@ async def test_space_marks_and_goes_on(filled_store: Store) -> None:
         await wait_until(pilot, lambda: "✓" not in screen_text(pilot))
 
 
-async def test_ctrl_and_a_click_marks(filled_store: Store) -> None:
+async def test_a_click_with_ctrl_selects(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "brackets")
         await pilot.click(offset=(10, 5), control=True)
         await wait_for_text(pilot, "✓  Rename the config")
 
 
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────
+# ── hits ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_row_shows_what_was_found_in_it(store: Store) -> None:
+async def test_a_row_shows_its_hit(store: Store) -> None:
     at = time_ago(minutes=3)
     long = "a sentence about nothing " * 5 + "then the narwhal surfaces and " + "goes on " * 20
     add_session(store, "sea", at, prompt_entry("hello there", at), answer_entry(long, at), agent_title="The sea")
@@ -228,7 +228,7 @@ async def test_a_row_shows_what_was_found_in_it(store: Store) -> None:
         await wait_for_text(pilot, "li 3m …", "narwhal")
 
 
-async def test_words_in_a_title_are_set_off_and_a_title_is_not_said_twice(filled_store: Store) -> None:
+async def test_words_in_a_title_are_highlighted_and_the_title_is_shown_once(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 20)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"config")
@@ -242,7 +242,7 @@ async def test_words_in_a_title_are_set_off_and_a_title_is_not_said_twice(filled
         assert styles()["config"] != styles()[" keys to snake_case"]
 
 
-# ── painting ──────────────────────────────────────────────────────────────────────────────────────
+# ── rendering ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def a_session(**fields: object) -> Session:
@@ -257,11 +257,11 @@ def painted(row: SessionRow, width: int = 80, branch: TreePrefix = TreePrefix())
 
 def test_badges() -> None:
     row = SessionRow(a_session(source="codex", relation="delegate"), tags=("ops", "to\x1bdo"), children=3)
-    assert painted(row, branch=TreePrefix(fold_sign="▸"))[1] == "▸ cx 3h  +3  ↳ delegate  #ops  #to␛do"
-    assert painted(row, branch=TreePrefix(fold_sign="▾"))[1] == "▾ cx 3h  ↳ delegate  #ops  #to␛do"
+    assert painted(row, branch=TreePrefix(fold_sign="▸"))[1] == "▸ cx 3h  +3  ↳ sub-agent  #ops  #to␛do"
+    assert painted(row, branch=TreePrefix(fold_sign="▾"))[1] == "▾ cx 3h  ↳ sub-agent  #ops  #to␛do"
 
 
-def test_badges_that_have_no_room_lose_their_words_and_then_are_left_out() -> None:
+def test_badges_lose_their_words_and_then_disappear_in_a_narrow_list() -> None:
     session = a_session(source="codex", cwd="/a/place-of-a-long-name", turns=3, relation="fork", gone=1, archived=1)
     row = SessionRow(session, has_summary=True, has_secrets=True, tags=("ops",))
     assert painted(row, 90)[1].endswith("3⟲  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived  #ops")
@@ -271,20 +271,20 @@ def test_badges_that_have_no_room_lose_their_words_and_then_are_left_out() -> No
 
 
 @pytest.mark.parametrize(("seconds", "gone", "live"), [(0, 0, True), (119, 0, True), (121, 0, False), (5, 1, False)])
-def test_live_is_what_changed_in_the_last_two_minutes(seconds: int, gone: int, live: bool) -> None:
+def test_a_session_is_live_for_two_minutes_after_a_change(seconds: int, gone: int, live: bool) -> None:
     row = SessionRow(a_session(source="codex", updated_at=time_ago(seconds=seconds), gone=gone))
     assert ("●" in painted(row)[1]) == live
 
 
-def test_lines_join_children(store: Store) -> None:
+def test_lines_connect_children(store: Store) -> None:
     for name, parent in (("p", ""), ("a", "p"), ("b", "p"), ("c", "a")):
         at = time_ago(minutes=9 - len(name))
         add_session(store, name, at, **({"parent_id": parent, "relation": "fork"} if parent else {}))
     shown = build_session_list(
         store, SessionListOptions(unfolded=frozenset(row.key for row in store.sessions.newest())), now=NOW
     )
-    told = [build_tree_prefix(shown, row, 0)[:2] for row in range(len(shown))]
-    assert told == [("", ""), ("├ ", "│ "), ("│ └ ", "│   "), ("└ ", "  ")]
+    prefixes = [build_tree_prefix(shown, row, 0)[:2] for row in range(len(shown))]
+    assert prefixes == [("", ""), ("├ ", "│ "), ("│ └ ", "│   "), ("└ ", "  ")]
     assert painted(SessionRow(a_session(own_title="Try")), branch=TreePrefix("├ ", "│ ")) == ["  ├ Try", "  │    3h"]
 
 
@@ -301,11 +301,11 @@ def test_lines_join_children(store: Store) -> None:
         ("", "No date"),
     ],
 )
-def test_days_are_named_as_people_name_them(day: str, name: str) -> None:
+def test_days_have_readable_names(day: str, name: str) -> None:
     assert format_day(day, NOW) == name
 
 
-def test_headings_never_overflow_and_never_obey() -> None:
+def test_headings_fit_and_contain_no_control_characters() -> None:
     for width in (4, 20, 80):
         shown = render_group_heading(Heading(0, "/a\x1b[2J\u202e[b]" * 9, 12_345), "folder", width, NOW)
         assert cell_width(plain_text(shown)) <= width
@@ -313,14 +313,14 @@ def test_headings_never_overflow_and_never_obey() -> None:
         assert "\u202e" not in plain_text(shown)
 
 
-def test_home_is_a_tilde(home: Path) -> None:
+def test_the_home_folder_is_shown_as_a_tilde(home: Path) -> None:
     assert abbreviate_home(str(home)) == "~"
     assert abbreviate_home(str(home / "code")) == "~/code"
     assert abbreviate_home(f"{home}er/x") == f"{home}er/x"
     assert abbreviate_home("") == ""
 
 
-def test_a_hit_is_cut_so_that_it_is_seen_and_cleaned() -> None:
+def test_a_snippet_is_cut_around_its_hit_and_sanitized() -> None:
     text = "x" * 60 + " needle \x1b[2J and more"
     hit = Hit("s", "s#1", 1, "user", "text", time_ago(), text, ((61, 67),))
     pieces = list(render_snippet(hit, 30, ""))
@@ -335,7 +335,7 @@ def test_a_hit_is_cut_so_that_it_is_seen_and_cleaned() -> None:
     assert max(map(len, lines_shown)) <= 40
 
 
-async def test_the_screen_keeps_what_is_wanted_of_the_list(filled_store: Store) -> None:
+async def test_the_screen_has_the_query_of_the_list(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         screen = pilot.app.screen

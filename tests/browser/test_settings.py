@@ -1,4 +1,4 @@
-"""What a person chose for the browser: keys and colours in the config file, and what the browser itself remembers."""
+"""Tests the settings of the browser: the config file, and the choices that the browser saves."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def configure(text: str) -> None:
     config_file().write_text(text)
 
 
-def remembered(text: str) -> None:
+def write_state(text: str) -> None:
     state_file().parent.mkdir(parents=True, exist_ok=True)
     state_file().write_text(text)
 
 
-async def told(pilot: Pilot[Any], *words: str) -> None:
-    """In a message of the app; then the list is there and works."""
+async def check_problem_shown(pilot: Pilot[Any], *words: str) -> None:
+    """Wait for a notification with these words, then check that the list works."""
     await wait_until(pilot, lambda: pilot.app._notifications)
     messages = " ".join(str(one.message) for one in pilot.app._notifications)
     for word in words:
@@ -41,12 +41,12 @@ async def told(pilot: Pilot[Any], *words: str) -> None:
 # ── keys ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_without_a_config_file_nothing_is_chosen_and_nothing_is_wrong() -> None:
+def test_without_a_config_file_the_defaults_apply() -> None:
     settings = Settings()
     assert (settings.problems, settings.theme, settings.keymap) == ([], "", {})
 
 
-async def test_the_vim_map_is_there_for_the_asking(filled_store: Store) -> None:
+async def test_the_vim_keymap_can_be_chosen(filled_store: Store) -> None:
     configure('[browser]\nkeymap = "vim"\n')
     async with make_browser(filled_store).run_test(size=(80, 7)) as pilot:
         await wait_for_text(pilot, "6 sessions", "Fix the flaky")
@@ -64,13 +64,13 @@ async def test_the_vim_map_is_there_for_the_asking(filled_store: Store) -> None:
         await wait_until(pilot, lambda: timeline.cursor.item == 0)
 
 
-def test_every_map_names_only_actions_there_are() -> None:
+def test_keymaps_name_only_existing_actions() -> None:
     known = {binding.id for binding in all_bindings()}
     for keymap in KEYMAPS.values():
         assert keymap.keys() <= known
 
 
-async def test_own_keys_take_the_place_of_those_there_were_and_help_tells_them(filled_store: Store) -> None:
+async def test_own_keys_replace_the_default_keys_and_help_shows_them(filled_store: Store) -> None:
     configure('[browser]\nkeymap = "vim"\n[browser.keys]\n"app.help" = "f5"\n"list.down" = "ctrl+n,n"\n')
     async with make_browser(filled_store).run_test(size=(100, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions", "Fix the flaky")
@@ -84,10 +84,12 @@ async def test_own_keys_take_the_place_of_those_there_were_and_help_tells_them(f
         await wait_for_text(pilot, "^n  n  Next session", "→  l  Show the sessions", "f5 Keys")
 
 
-async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(filled_store: Store) -> None:
+async def test_keys_for_an_unknown_action_are_reported_and_the_others_work(filled_store: Store) -> None:
     configure('[browser.keys]\n"list.dwon" = "n"\n"app.help" = "f5"\n"app.quit" = 7\n')
     async with make_browser(filled_store).run_test(notifications=True) as pilot:
-        await told(pilot, "no such action: 'list.dwon'", 'the keys of app.quit must be a string like "ctrl+e')
+        await check_problem_shown(
+            pilot, "no such action: 'list.dwon'", 'the keys of app.quit must be a string like "ctrl+e'
+        )
         await pilot.press("f5")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
 
@@ -103,16 +105,18 @@ async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(fill
         ("\ud800".encode("utf-8", "surrogatepass").decode("latin-1") + "[[[", "cannot be read"),
     ],
 )
-async def test_a_config_file_that_is_wrong_is_told_and_survived(filled_store: Store, config: str, words: str) -> None:
+async def test_a_wrong_config_file_is_reported_and_the_browser_works(
+    filled_store: Store, config: str, words: str
+) -> None:
     configure(config)
     async with make_browser(filled_store).run_test(notifications=True) as pilot:
-        await told(pilot, words)
+        await check_problem_shown(pilot, words)
 
 
 @pytest.mark.parametrize(
     "config", ["browser = 7", "[browser]\nkeys = 3", "[browser]\ntheme = []", '[browser.keys]\n"app.help" = ""']
 )
-async def test_what_makes_no_sense_is_left_alone(filled_store: Store, config: str) -> None:
+async def test_invalid_values_are_ignored(filled_store: Store, config: str) -> None:
     configure(config)
     async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions", "Fix the flaky")
@@ -123,7 +127,7 @@ async def test_what_makes_no_sense_is_left_alone(filled_store: Store, config: st
 # ── colours ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_theme_chosen_in_the_palette_is_there_again_the_next_time(filled_store: Store) -> None:
+async def test_a_theme_chosen_in_the_palette_is_remembered(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(100, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         assert not state_file().exists()
@@ -140,11 +144,11 @@ async def test_a_theme_chosen_in_the_palette_is_there_again_the_next_time(filled
         assert pilot.app.theme == "gruvbox"
 
 
-async def test_the_config_file_names_a_theme_until_one_is_chosen(filled_store: Store) -> None:
+async def test_a_chosen_theme_overrides_the_config_file(filled_store: Store) -> None:
     configure('[browser]\ntheme = "nord"\n')
     async with make_browser(filled_store).run_test() as pilot:
         assert pilot.app.theme == "nord"
-    remembered(json.dumps({"theme": "dracula"}))
+    write_state(json.dumps({"theme": "dracula"}))
     async with make_browser(filled_store).run_test() as pilot:
         assert pilot.app.theme == "dracula"
 
@@ -152,13 +156,13 @@ async def test_the_config_file_names_a_theme_until_one_is_chosen(filled_store: S
 @pytest.mark.parametrize(
     "state", ['{"theme": "no-longer-there"}', '{"theme": 7}', "[]", "{", "\x00", '{"theme": ["x"]}']
 )
-def test_a_theme_that_is_not_there_is_ignored(filled_store: Store, state: str) -> None:
+def test_an_unknown_theme_is_ignored(filled_store: Store, state: str) -> None:
     usual = make_browser(filled_store).theme
-    remembered(state)
+    write_state(state)
     assert make_browser(filled_store).theme == usual
 
 
-async def test_a_choice_that_cannot_be_kept_stops_nobody(filled_store: Store) -> None:
+async def test_a_choice_that_cannot_be_saved_is_ignored(filled_store: Store) -> None:
     state_file().parent.parent.mkdir(parents=True, exist_ok=True)
     state_file().parent.write_text("a file where the folder should be")
     async with make_browser(filled_store).run_test() as pilot:

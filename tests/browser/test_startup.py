@@ -1,4 +1,4 @@
-"""Commands start without Textual, and the browser starts without what it does not need yet."""
+"""Tests that commands start without Textual, and that the browser loads first what its first screen needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ status = tui.main.main()
 sys.exit("textual was loaded" if "textual" in sys.modules else status)
 """
 
-# Says at the end what was loaded while the list was on the screen.
+# Prints at the end what was loaded while the list was shown.
 BROWSE = """
 import sys
 from pathlib import Path
@@ -40,7 +40,7 @@ HEAVY = (
 )
 
 
-# What the first screen needs, before anything of it is shown.
+# Prints what is loaded before the first screen is shown.
 BEGIN = """
 import sys
 import store.store, tui.app
@@ -62,7 +62,7 @@ LATER = (
 )
 
 
-def test_what_the_first_screen_does_not_need_is_loaded_after_it() -> None:
+def test_modules_that_the_first_screen_does_not_need_are_loaded_later() -> None:
     ran = subprocess.run([sys.executable, "-c", BEGIN, *LATER, "tui.app"], capture_output=True, text=True)
     assert ran.stdout.split() == ["tui.app"], ran.stderr
 
@@ -72,7 +72,7 @@ def test_a_command_never_loads_textual() -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_list_is_on_the_screen_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
+def test_the_list_is_shown_before_heavy_modules_are_loaded(tmp_path: Path) -> None:
     with Store.open(tmp_path / "store.db") as store:
         fill_store(store)
     with Terminal(BROWSE, str(tmp_path / "store.db"), *HEAVY, "sqlite3") as terminal:
@@ -82,7 +82,7 @@ def test_the_list_is_on_the_screen_before_anything_heavy_is_loaded(tmp_path: Pat
         assert "loaded sqlite3 and no more" in "\n".join(terminal.lines)
 
 
-def test_a_file_that_is_not_a_store_is_one_sentence_and_no_screen(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_store_prints_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, but long enough to be looked at" * 10)
     code = "import sys, tui.main; sys.argv = ['backscroll', '--store', sys.argv[1]]; sys.exit(tui.main.main())"
     with Terminal(code, str(tmp_path / "notes.txt"), columns=300) as terminal:
@@ -91,7 +91,7 @@ def test_a_file_that_is_not_a_store_is_one_sentence_and_no_screen(tmp_path: Path
         assert b"\x1b[?1049h" not in terminal.raw
 
 
-def test_a_fault_of_ours_ends_with_a_traceback_that_shows_no_values(tmp_path: Path) -> None:
+def test_a_crash_prints_a_traceback_without_values(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
@@ -106,7 +106,7 @@ browse(Path(sys.argv[1]))
         fill_store(store)
     with Terminal(code, str(tmp_path / "store.db")) as terminal:
         assert terminal.wait_for_exit() == 1
-        told = terminal.raw.decode()
-    assert "RuntimeError" in told
-    assert "out of order ␛[2J" in told
-    assert "Fix the flaky upload test" not in told
+        output = terminal.raw.decode()
+    assert "RuntimeError" in output
+    assert "out of order ␛[2J" in output
+    assert "Fix the flaky upload test" not in output

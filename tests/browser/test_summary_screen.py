@@ -1,4 +1,4 @@
-"""The summary editor: how far it reaches, what it said before, two windows, and no word lost."""
+"""Tests the summary screen: coverage, versions, conflicts and unsaved text."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def area(pilot: Pilot[Any]) -> TextArea:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_what_it_covers_and_what_came_since(store: Store, session: Session, size: tuple[int, int]) -> None:
+async def test_the_coverage_is_shown(store: Store, session: Session, size: tuple[int, int]) -> None:
     async with make_browser(store).run_test(size=size) as pilot:
         await opened(pilot, store, session)
         await wait_for_text(pilot, "40 of 60 · 20 turns since", "┃ 40", "by a person", "to turn 20", "Another line.")
@@ -92,7 +92,7 @@ async def test_text_and_coverage_are_one_edit(store: Store, session: Session) ->
     assert (current.text, current.up_to_turn) == (SECOND, 40)
 
 
-async def test_line_breaks_that_nobody_touched_stay(store: Store, session: Session) -> None:
+async def test_unchanged_line_breaks_are_kept(store: Store, session: Session) -> None:
     store.summaries.set(session, "one\r\ntwo\nthree\x1b", up_to_turn=3)
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
@@ -106,7 +106,7 @@ async def test_line_breaks_that_nobody_touched_stay(store: Store, session: Sessi
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_a_version_is_compared_and_put_back(store: Store, session: Session, size: tuple[int, int]) -> None:
+async def test_a_version_is_compared_and_restored(store: Store, session: Session, size: tuple[int, int]) -> None:
     async with make_browser(store).run_test(size=size) as pilot:
         await opened(pilot, store, session)
         await pilot.press("tab")
@@ -121,27 +121,27 @@ async def test_a_version_is_compared_and_put_back(store: Store, session: Session
     assert store.summaries.current(session).text == SECOND  # type: ignore[union-attr]
 
 
-async def test_nothing_unsaved_is_put_aside(store: Store, session: Session) -> None:
+async def test_unsaved_text_prevents_a_restore(store: Store, session: Session) -> None:
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press("x", "tab", "down", "enter")
-        await wait_for_text(pilot, "Your text is not saved; save it first")
+        await wait_for_text(pilot, "Your changes are not saved. Press Ctrl+S")
         assert store.summaries.current(session).text == SECOND  # type: ignore[union-attr]
 
 
-async def test_what_the_agent_said_since_is_told(store: Store, session: Session) -> None:
+async def test_a_newer_summary_of_the_agent_is_announced(store: Store, session: Session) -> None:
     store.summaries.set(session, "Its newest words.", up_to_turn=60, origin="source")
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
-        await wait_for_text(pilot, "Its agent has written a new summary", "Its newest words.")
+        await wait_for_text(pilot, "The agent has written a new summary", "Its newest words.")
         assert area(pilot).text == SECOND
 
 
-# ── nothing is lost ───────────────────────────────────────────────────────────────────────────────
+# ── unsaved text ──────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(("key", "kept"), [("s", f"x{SECOND}"), ("d", SECOND)])
-async def test_leaving_asks_what_becomes_of_it(store: Store, session: Session, key: str, kept: str) -> None:
+async def test_leaving_asks_whether_to_save(store: Store, session: Session, key: str, kept: str) -> None:
     async with make_browser(store).run_test(size=WIDE) as pilot:
         screen = await opened(pilot, store, session)
         await pilot.press("x", "escape")
@@ -157,7 +157,7 @@ async def test_leaving_asks_what_becomes_of_it(store: Store, session: Session, k
     assert store.summaries.current(session).text == kept  # type: ignore[union-attr]
 
 
-async def test_leaving_what_is_saved_asks_nothing(store: Store, session: Session) -> None:
+async def test_leaving_a_saved_text_asks_nothing(store: Store, session: Session) -> None:
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press("x", "backspace", "escape")
@@ -165,7 +165,7 @@ async def test_leaving_what_is_saved_asks_nothing(store: Store, session: Session
 
 
 @pytest.mark.parametrize("key", ["y", "t", "escape"])
-async def test_two_windows(store: Store, session: Session, key: str) -> None:
+async def test_a_conflict_is_resolved(store: Store, session: Session, key: str) -> None:
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press(*"Mine. ")
@@ -173,7 +173,11 @@ async def test_two_windows(store: Store, session: Session, key: str) -> None:
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConflictDialog))
         await wait_for_text(
-            pilot, "Theirs, saved in the meantime", "Yours, unsaved", "Mine. The first words.", "Theirs."
+            pilot,
+            "Other version, saved while you were editing",
+            "Your version, not saved",
+            "Mine. The first words.",
+            "Theirs.",
         )
         assert store.summaries.current(session).text == "Theirs."  # type: ignore[union-attr]
         await pilot.press(key)
@@ -186,12 +190,12 @@ async def test_two_windows(store: Store, session: Session, key: str) -> None:
             await pilot.press("ctrl+z")
             assert area(pilot).text == f"Mine. {SECOND}"
         else:
-            await wait_for_text(pilot, "changed meanwhile; yours is not saved")
+            await wait_for_text(pilot, "Your changes are not saved.")
             assert area(pilot).text == f"Mine. {SECOND}"
             assert store.summaries.current(session).text == "Theirs."  # type: ignore[union-attr]
 
 
-async def test_another_coverage_is_another_summary(store: Store, session: Session) -> None:
+async def test_a_changed_coverage_is_a_conflict(store: Store, session: Session) -> None:
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press("x")
@@ -201,7 +205,7 @@ async def test_another_coverage_is_another_summary(store: Store, session: Sessio
         await wait_for_text(pilot, "to turn 41", "to turn 40")
 
 
-async def test_a_session_purged_meanwhile(store: Store, session: Session) -> None:
+async def test_a_purged_session_is_reported_and_the_text_stays(store: Store, session: Session) -> None:
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press(*"Kept: ")
@@ -211,19 +215,19 @@ async def test_a_session_purged_meanwhile(store: Store, session: Session) -> Non
         assert area(pilot).text == f"Kept: {SECOND}"
 
 
-async def test_control_characters_are_named_and_taken_out(store: Store, session: Session) -> None:
+async def test_a_key_removes_control_characters(store: Store, session: Session) -> None:
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         area(pilot).insert("pasted\x1b[2J\x07")
         await wait_for_text(pilot, "pasted␛[2J")
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "control characters. F6 removes them")
+        await wait_for_text(pilot, "control characters. Press F6 to remove them")
         assert store.summaries.current(session).text == SECOND  # type: ignore[union-attr]
         await pilot.press("f6", "ctrl+s")
         await until_saved(pilot, store, session, f"pasted[2J{SECOND}")
 
 
-async def test_an_emptied_text_takes_the_summary_away(store: Store, session: Session) -> None:
+async def test_an_empty_text_removes_the_summary(store: Store, session: Session) -> None:
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         area(pilot).text = " "
@@ -231,7 +235,7 @@ async def test_an_emptied_text_takes_the_summary_away(store: Store, session: Ses
         await wait_until(pilot, lambda: store.summaries.current(session) is None)
         await wait_for_text(pilot, "unknown coverage")
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "There is no text yet")
+        await wait_for_text(pilot, "The summary is empty.")
     store.journal.undo()
     assert store.summaries.current(session).text == SECOND  # type: ignore[union-attr]
 
@@ -283,9 +287,7 @@ app.close_stores()
 """
 
 
-def test_the_persons_own_editor(
-    store: Store, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_external_editor(store: Store, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf "by hand, " > "$1.new"; cat "$1" >> "$1.new"; mv "$1.new" "$1"\n')
     os.chmod(editor, 0o700)

@@ -1,4 +1,4 @@
-"""A person at the tool calls of all sessions, and at a list that answers as they type."""
+"""Tests the screen with the tool calls of all sessions, and the search of the list."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def browsing(app: App[object]) -> BrowserScreen:
     return app.screen
 
 
-async def test_what_nobody_said_is_looked_for_among_the_calls(world: Store) -> None:
+async def test_a_search_without_sessions_continues_in_the_tool_calls(world: Store) -> None:
     app = make_browser(world)
     async with app.run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
@@ -58,7 +58,7 @@ async def test_what_nobody_said_is_looked_for_among_the_calls(world: Store) -> N
         assert len(app.screen_stack) == 1
 
 
-async def test_all_calls_are_one_key_away_and_lead_to_where_they_were_made(world: Store) -> None:
+async def test_a_key_lists_all_calls_and_opens_their_turns(world: Store) -> None:
     app = make_browser(world)
     async with app.run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
@@ -81,7 +81,7 @@ async def test_all_calls_are_one_key_away_and_lead_to_where_they_were_made(world
         assert len(app.screen_stack) == 1
 
 
-async def test_the_words_narrow_the_calls_and_typing_errors_are_forgiven(world: Store) -> None:
+async def test_calls_are_searched_and_typos_are_corrected(world: Store) -> None:
     app = make_browser(world)
     async with app.run_test(size=(110, 24)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
@@ -92,14 +92,14 @@ async def test_the_words_narrow_the_calls_and_typing_errors_are_forgiven(world: 
         await pilot.press("ctrl+u", *"tool:bash is:error")
         await wait_for_text(pilot, "2 calls ·", "called bash…, with failed calls")
         await pilot.press("ctrl+u", *"zzzzzz")
-        await wait_for_text(pilot, "no calls ·", "No tool call is like that.")
+        await wait_for_text(pilot, "no calls ·", "No tool calls match.")
         await pilot.press("escape")
         await wait_for_text(pilot, "5 calls")
         await pilot.press("escape")
         await wait_until(pilot, lambda: not isinstance(app.screen, ToolCallsScreen))
 
 
-async def test_tools_by_name_and_from_there_to_their_calls(world: Store) -> None:
+async def test_totals_by_tool_open_the_calls_of_a_tool(world: Store) -> None:
     app = make_browser(world)
     async with app.run_test(size=(110, 24)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
@@ -122,7 +122,7 @@ async def test_tools_by_name_and_from_there_to_their_calls(world: Store) -> None
         await wait_for_text(pilot, "5 calls")
 
 
-async def test_the_words_of_the_list_come_along(world: Store) -> None:
+async def test_the_query_of_the_list_is_used(world: Store) -> None:
     app = make_browser(world)
     async with app.run_test(size=(140, 30)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
@@ -133,7 +133,7 @@ async def test_the_words_of_the_list_come_along(world: Store) -> None:
         assert tools(app).bar.query_input.value == "narwhal"
 
 
-async def test_the_calls_are_counted_and_listed_of_the_scope_alone(store: Store, tmp_path: Path) -> None:
+async def test_only_calls_of_the_scope_are_counted_and_listed(store: Store, tmp_path: Path) -> None:
     for name, calls in (("here", 1), ("there", 2)):
         session = store.create_session(name, cwd=str(tmp_path / name))
         said = NewEntry(role="user", parts=(Text(f"a walrus {name}"),))
@@ -160,7 +160,7 @@ async def test_the_calls_are_counted_and_listed_of_the_scope_alone(store: Store,
         await wait_for_text(pilot, "1 found · 1 in tools · in here")
 
 
-async def test_from_a_scope_in_which_nothing_is_found_enter_looks_among_its_calls(world: Store, tmp_path: Path) -> None:
+async def test_enter_in_an_empty_scope_searches_its_calls(world: Store, tmp_path: Path) -> None:
     app = make_browser(world)
     async with app.run_test(size=(140, 30)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
@@ -170,10 +170,10 @@ async def test_from_a_scope_in_which_nothing_is_found_enter_looks_among_its_call
         await pilot.press("s")
         await wait_for_text(pilot, "0 found · in", "⏎ to search tool calls", "⏎ Tool calls")
         await pilot.press("enter")
-        await wait_for_text(pilot, "no calls · in", "No tool call is like that.")
+        await wait_for_text(pilot, "no calls · in", "No tool calls match.")
 
 
-async def test_a_call_that_is_made_meanwhile_is_shown_and_the_cursor_stays(world: Store) -> None:
+async def test_a_new_call_is_shown_and_the_cursor_stays(world: Store) -> None:
     app = make_browser(world)
     async with app.run_test(size=(110, 24)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
@@ -187,10 +187,10 @@ async def test_a_call_that_is_made_meanwhile_is_shown_and_the_cursor_stays(world
         assert tools(app).calls_table.selected == chosen
 
 
-# ── the list, as one types ────────────────────────────────────────────────────────────────────────
+# ── the list while typing ─────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_list_answers_by_newness_then_by_rank_and_forgives(world: Store) -> None:
+async def test_the_list_is_sorted_by_relevance_and_typos_are_corrected(world: Store) -> None:
     async with make_browser(world).run_test(size=(140, 30)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("slash", *"the")
@@ -203,7 +203,7 @@ async def test_the_list_answers_by_newness_then_by_rank_and_forgives(world: Stor
         assert "nothing for" not in screen_text(pilot)
 
 
-async def test_whoever_has_gone_on_to_the_list_stays_on_their_session(world: Store) -> None:
+async def test_the_cursor_stays_on_its_session_when_the_order_changes(world: Store) -> None:
     async with make_browser(world).run_test(size=(140, 30)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("slash", *"the", "enter")

@@ -1,4 +1,4 @@
-"""From beginning to end, in a terminal: a word somebody remembers, the conversation, what failed, and back to it."""
+"""Tests the browser in a terminal: search, open a conversation, inspect a failed call, copy the resume command."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ CLIPBOARD = re.compile(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07")
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """The demo, and the command that continues the conversation."""
+def demo_store(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """Return the demo store and the resume command of the conversation."""
     path = tmp_path / "demo.db"
     with Store.open(path) as store:
         demo.fill_store(store)
@@ -36,10 +36,10 @@ def told(tmp_path: Path) -> Iterator[tuple[Path, str]]:
         yield path, plan_resume(found).command
 
 
-def test_a_word_remembered_leads_to_what_failed_and_to_the_command_that_goes_on(
-    told: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+def test_a_search_leads_to_the_failed_call_and_the_resume_command(
+    demo_store: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, command = told
+    path, command = demo_store
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
     with Terminal(BACKSCROLL, "--store", str(path), columns=100, rows=32) as terminal:
         terminal.wait_for_text("sessions · everywhere")
@@ -56,7 +56,7 @@ def test_a_word_remembered_leads_to_what_failed_and_to_the_command_that_goes_on(
         terminal.press("q")
         terminal.wait_for_text("Next error")
         terminal.press("r")
-        terminal.wait_for_text("Continue in Claude Code", "claude --resume")
+        terminal.wait_for_text("Resume in Claude Code", "claude --resume")
         terminal.press("c")
         sent = terminal.wait_for_output(CLIPBOARD.pattern)
         assert base64.b64decode(sent[1]).decode() == command
@@ -69,7 +69,7 @@ def test_a_word_remembered_leads_to_what_failed_and_to_the_command_that_goes_on(
 
 
 class Tmux:
-    """A server of its own, with one window in which Backscroll runs."""
+    """Is a tmux server of its own, with one window in which Backscroll runs."""
 
     def __init__(self, socket: Path, *command: str) -> None:
         self._socket = socket
@@ -96,8 +96,8 @@ class Tmux:
 
 
 @pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
-def test_the_same_in_tmux_whose_buffer_takes_the_command(told: tuple[Path, str], tmp_path: Path) -> None:
-    path, command = told
+def test_the_resume_command_is_copied_to_the_buffer_of_tmux(demo_store: tuple[Path, str], tmp_path: Path) -> None:
+    path, command = demo_store
     tmux = Tmux(tmp_path / "tmux", sys.executable, "-c", BACKSCROLL, "--store", str(path))
     try:
         tmux.until_shown("sessions · everywhere")
@@ -113,7 +113,7 @@ def test_the_same_in_tmux_whose_buffer_takes_the_command(told: tuple[Path, str],
         tmux.press("q")
         tmux.until_shown("Next error")
         tmux.press("r")
-        tmux.until_shown("Continue in Claude Code")
+        tmux.until_shown("Resume in Claude Code")
         tmux.press("c")
         tmux.until_shown("Copied the command.")
         tmux.until_buffer(command)

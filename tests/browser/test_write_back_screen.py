@@ -1,4 +1,4 @@
-"""Writing back from the browser: what is shown is what is done, and what cannot be done is said in a sentence."""
+"""Tests the write-back dialog: the preview, conflicts, secrets and errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def app_of(store: Store) -> Backscroll:
 
 
 @pytest.mark.parametrize("size", [(140, 45), NARROW])
-async def test_what_is_shown_is_what_is_done(world: WriteBackCase, size: tuple[int, int]) -> None:
+async def test_the_previewed_changes_are_written(world: WriteBackCase, size: tuple[int, int]) -> None:
     world.set_title("Mine\x1b]0;x\x07 [b]").set_summary("New words.\nKept words.", 1)
     before, plan = dump_tables(world.path), world.preview().plan
     async with app_of(world.store).run_test(size=size) as pilot:
@@ -55,14 +55,14 @@ async def test_what_is_shown_is_what_is_done(world: WriteBackCase, size: tuple[i
         await pilot.press("enter")
         await wait_for_text(pilot, "✓ Wrote")
         assert dump_tables(world.path) == apply_changes(before, plan.changes)
-        assert "Write it there" not in screen_text(pilot)
+        assert "⏎ Write back" not in screen_text(pilot)
         await pilot.press("enter", "escape")
     assert world.newest_edit() is not None
     world.store.journal.undo()
     assert dump_tables(world.path) == before
 
 
-async def test_escape_keeps_it_here(world: WriteBackCase) -> None:
+async def test_escape_writes_nothing(world: WriteBackCase) -> None:
     world.set_title()
     before = dump_tables(world.path)
     async with app_of(world.store).run_test() as pilot:
@@ -75,32 +75,32 @@ async def test_escape_keeps_it_here(world: WriteBackCase) -> None:
     assert world.session.own_title == "Mine"
 
 
-async def test_nothing_to_write_is_said(world: WriteBackCase) -> None:
+async def test_nothing_to_write_shows_a_message(world: WriteBackCase) -> None:
     async with app_of(world.store).run_test() as pilot:
         await opened(pilot, world.store)
         await wait_for_text(pilot, "There is nothing to write back")
-        assert "Write it there" not in screen_text(pilot)
+        assert "⏎ Write back" not in screen_text(pilot)
 
 
-async def test_a_source_that_takes_no_edits_says_so(store: Store) -> None:
+async def test_a_source_without_write_back_shows_a_message(store: Store) -> None:
     fill_store(store)
     async with app_of(store).run_test() as pilot:
         await opened(pilot, store, "library:old")
         await wait_for_text(pilot, "was not synced from an agent")
-        assert "Write it there" not in screen_text(pilot)
+        assert "⏎ Write back" not in screen_text(pilot)
 
 
-async def test_what_was_changed_there_is_a_conflict(world: WriteBackCase) -> None:
+async def test_a_change_in_the_agents_store_is_a_conflict(world: WriteBackCase) -> None:
     world.set_title()
     execute_sql(world.path, "update sessions set title = 'Theirs, newer'")
     async with app_of(world.store).run_test(size=(140, 45)) as pilot:
         await opened(pilot, world.store)
-        await wait_for_text(pilot, "changed there since it was read", "Nothing can be written")
+        await wait_for_text(pilot, "was changed in the agent's store", "Nothing can be written")
         await pilot.press("enter")
         assert dump_tables(world.path)["sessions"][0]["title"] == "Theirs, newer"
 
 
-async def test_what_was_changed_here_meanwhile_is_shown_before_it_is_done(world: WriteBackCase) -> None:
+async def test_an_edit_after_the_preview_is_shown_before_it_is_written(world: WriteBackCase) -> None:
     world.set_title("First")
     before = dump_tables(world.path)
     async with app_of(world.store).run_test(size=(140, 45)) as pilot:
@@ -115,7 +115,7 @@ async def test_what_was_changed_here_meanwhile_is_shown_before_it_is_done(world:
     assert dump_tables(world.path)["sessions"][0]["title"] == "Second"
 
 
-async def test_what_has_no_place_there_is_said(store: Store, tmp_path: Path) -> None:
+async def test_an_edit_that_the_agent_cannot_store_is_named(store: Store, tmp_path: Path) -> None:
     owner = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
     owner.add_session("dev")
     owner.add_message("hello")
@@ -126,7 +126,7 @@ async def test_what_has_no_place_there_is_said(store: Store, tmp_path: Path) -> 
         await wait_for_text(pilot, f"! {sentence[:60]}", "+ Short.")
 
 
-async def test_a_secret_is_dots_and_a_locked_vault_asks(store: Store, tmp_path: Path) -> None:
+async def test_a_secret_is_masked_and_a_locked_vault_asks_for_the_passphrase(store: Store, tmp_path: Path) -> None:
     owner = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
     owner.add_session("dev")
     owner.add_message("hello")
@@ -138,7 +138,7 @@ async def test_a_secret_is_dots_and_a_locked_vault_asks(store: Store, tmp_path: 
     store.secrets.drop_key()
     async with app_of(store).run_test(size=(140, 45)) as pilot:
         await opened(pilot, store, "dev")
-        await wait_for_text(pilot, "Passphrase")
+        await wait_for_text(pilot, "Unlock the secrets")
         await pilot.press(*"open sesame", "enter")
         await wait_for_text(pilot, "− ••••", "+ ••••")
         assert "plain-" not in screen_text(pilot)
@@ -147,7 +147,7 @@ async def test_a_secret_is_dots_and_a_locked_vault_asks(store: Store, tmp_path: 
     assert dump_tables(owner.path)["secrets"][0]["value"] == "plain-new-value"
 
 
-async def test_a_session_purged_meanwhile(world: WriteBackCase) -> None:
+async def test_a_purged_session_shows_an_error(world: WriteBackCase) -> None:
     session = world.session
     world.store.sessions.purge([session])
     async with app_of(world.store).run_test() as pilot:

@@ -372,7 +372,7 @@ async def test_an_unread_conversation_appears_when_it_is_read(store: Store, home
     async with make_browser(store).run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "count the salmon")
         await pilot.press("slash", *"walrus", "enter", "enter")
-        await wait_for_text(pilot, "loading …")
+        await wait_for_text(pilot, "loading…")
         await asyncio.to_thread(list, sync)  # in another thread, as the browser does
         await wait_for_text(pilot, ANSWER)
-        assert "loading …" not in screen_text(pilot)
+        assert "loading…" not in screen_text(pilot)

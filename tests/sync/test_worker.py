@@ -228,11 +228,11 @@ async def test_worker_is_asked_to_read_the_session_that_the_browser_opens(
             await pilot.press("down")
             await wait_until(pilot, lambda: session_list(pilot).selected_key == opened.key)
             await pilot.press("enter")
-            await wait_for_text(pilot, "loading …")
+            await wait_for_text(pilot, "loading…")
             await wait_until(pilot, lambda: worker.requested_ids)
             assert worker.requested_ids == [opened.native_id]
             sync.close()  # type: ignore[attr-defined]
-            await wait_until(pilot, lambda: "loading …" not in screen_text(pilot))
+            await wait_until(pilot, lambda: "loading…" not in screen_text(pilot))
     assert store.sessions.get(opened.id).depth == "full"
 
 

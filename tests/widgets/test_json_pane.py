@@ -223,8 +223,8 @@ async def test_copying_takes_the_original_text() -> None:
         await pilot.press("end", "Y", "c")
         await pilot.pause()
         assert [(copy.text, copy.description) for copy in copied(pilot)[-2:]] == [
-            (".o.x[1]", "path"),
-            (record.decode(), "record"),
+            (".o.x[1]", "the path"),
+            (record.decode(), "the record"),
         ]
 
 

@@ -235,7 +235,7 @@ async def test_a_jump_without_a_destination_shows_a_notice(store: Store) -> None
     async with TimelineApp(store, session).run_test(size=SIZE, notifications=True) as pilot:
         await wait_for_cursor(pilot, 1, "prompt")
         await pilot.press("e")
-        await wait_for_text(pilot, "No failure in this session.")
+        await wait_for_text(pilot, "No errors in this session.")
 
 
 # ── folding ───────────────────────────────────────────────────────────────────────────────────────

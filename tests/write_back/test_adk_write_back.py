@@ -157,8 +157,8 @@ def test_a_value_that_its_owner_changed_is_not_overwritten(case: WriteBackCase, 
     edit_fact(case, "motd: hello", "motd: bye")
     database.execute("update app_states set state = replace(state, 'hello', 'welcome')")
     before = case.foreign_rows()
-    assert case.preview().plan.conflicts == ["'motd' was changed in google-adk since it was read; sync first."]
-    with pytest.raises(ChangedMeanwhile, match="sync first"):
+    assert case.preview().plan.conflicts == ["'motd' was changed in google-adk. Sync, then write back again."]
+    with pytest.raises(ChangedMeanwhile, match="Sync, then write back again"):
         case.write()
     assert case.foreign_rows() == before
     case.sync()

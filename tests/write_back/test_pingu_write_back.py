@@ -170,10 +170,10 @@ def test_secrets_have_no_place(case: WriteBackCase) -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("update sessions set title = 'Theirs' where id = 's'", "title of sessions was changed there"),
+        ("update sessions set title = 'Theirs' where id = 's'", "title of sessions was changed in the agent's store"),
         ("update sessions set summary = 'Theirs' where id = 's'", "newer summary"),
-        ("update memories set content = 'Theirs' where id = 1", "memories 1 was changed there"),
-        ("update memories set content = 'Theirs' where id = 2", "memories 2 was changed there"),
+        ("update memories set content = 'Theirs' where id = 1", "memories 1 was changed in the agent's store"),
+        ("update memories set content = 'Theirs' where id = 2", "memories 2 was changed in the agent's store"),
         ("delete from sessions where id = 's'", "does not have the session 's' any more"),
     ],
 )

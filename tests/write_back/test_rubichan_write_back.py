@@ -184,10 +184,10 @@ def test_secrets_are_unsupported(case: WriteBackCase) -> None:
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("update sessions set title = 'New' where id = 's'", "title of sessions was changed there"),
+        ("update sessions set title = 'New' where id = 's'", "title of sessions was changed in the agent's store"),
         ("update session_snapshots set messages = '[]'", "newer snapshot"),
-        ("update memories set content = 'New' where id = 1", "memories 1 was changed there"),
-        ("update memories set content = 'New' where id = 2", "memories 2 was changed there"),
+        ("update memories set content = 'New' where id = 1", "memories 1 was changed in the agent's store"),
+        ("update memories set content = 'New' where id = 2", "memories 2 was changed in the agent's store"),
         ("delete from sessions where id = 's'", "does not have the session 's' any more"),
     ],
 )

@@ -132,7 +132,7 @@ def test_a_foreign_change_since_the_sync_is_refused(case: WriteBackCase, owner: 
     case.set_title()
     owner.execute("update sessions set customTitle = 'Theirs' where id = 's'")
     before = case.foreign_rows()
-    with pytest.raises(ChangedMeanwhile, match="customTitle of sessions was changed there"):
+    with pytest.raises(ChangedMeanwhile, match="customTitle of sessions was changed in the agent's store"):
         case.write()
     assert case.foreign_rows() == before
 

@@ -63,17 +63,26 @@ class ChoiceDialog(ModalScreen[str | None]):
 
 class UnsavedDialog(ChoiceDialog):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "dismiss('save')", "Save it", id="leave.save", tooltip="Save, then leave"),
-        Binding("d", "dismiss('drop')", "Discard it", id="leave.drop", tooltip="Leave without it"),
-        Binding("escape", "dismiss(None)", "Keep writing", id="leave.stay", tooltip="Stay"),
+        Binding("s", "dismiss('save')", "Save", id="leave.save", tooltip="Save, then leave"),
+        Binding("d", "dismiss('drop')", "Discard", id="leave.drop", tooltip="Leave without saving"),
+        Binding("escape", "dismiss(None)", "Keep editing", id="leave.stay", tooltip="Go back to the text"),
     ]
+
+    def __init__(self) -> None:
+        super().__init__("Unsaved changes", "Save them before you leave?")
 
 
 class ConflictDialog(ChoiceDialog):
     """Asks which text to keep when another program has saved a different text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss('yours')", "Save yours", id="both.yours", tooltip="Theirs stays as an older version"),
-        Binding("t", "dismiss('theirs')", "Take theirs", id="both.theirs", tooltip="Theirs in place of yours"),
-        Binding("escape", "dismiss(None)", "Keep writing", id="both.stay", tooltip="Decide later"),
+        Binding(
+            "y",
+            "dismiss('yours')",
+            "Save my version",
+            id="both.yours",
+            tooltip="The other version stays as an older one",
+        ),
+        Binding("t", "dismiss('theirs')", "Use the other version", id="both.theirs", tooltip="Discard my text"),
+        Binding("escape", "dismiss(None)", "Keep editing", id="both.stay", tooltip="Decide later"),
     ]

@@ -21,8 +21,8 @@ class ConfirmDialog(ModalScreen[bool]):
 
     DEFAULT_CSS = "ConfirmDialog {" + DIALOG_CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Yes", id="confirm.yes", tooltip="Do it"),
-        Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no", tooltip="Leave it as it is"),
+        Binding("y", "dismiss(True)", "Yes", id="confirm.yes", tooltip="Confirm"),
+        Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no", tooltip="Close without changes"),
     ]
 
     def __init__(self, title: str, text: str) -> None:

@@ -7,12 +7,24 @@ import shlex
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from store.errors import StoreError
+from textual.app import App, SuspendNotSupported
+
+from store.errors import Refused, StoreError
 
 
-def edit_in_external_editor(text: str) -> str:
-    """Return the text as $VISUAL or $EDITOR leaves it. The file is private, and is deleted afterwards."""
+def edit_in_external_editor(app: App[Any], text: str) -> str:
+    """Suspend the app, and return the text as $VISUAL or $EDITOR leaves it. The error is a StoreError."""
+    try:
+        with app.suspend():
+            return _run_editor(text)
+    except SuspendNotSupported:
+        raise Refused("This terminal cannot open an editor. Edit the text here.") from None
+
+
+def _run_editor(text: str) -> str:
+    """Edit the text in a private file, which is deleted afterwards."""
     argv = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory(prefix="backscroll-") as folder:
         path = Path(folder) / "text.md"

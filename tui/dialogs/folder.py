@@ -36,7 +36,7 @@ class FolderDialog(SingleLineDialog):
     }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "take", "Use it", priority=True, id="folder.take", tooltip="Resume in this folder"),
+        Binding("enter", "take", "Use folder", priority=True, id="folder.take", tooltip="Use this folder"),
         # Priority, because Tab moves the focus otherwise.
         Binding("tab", "complete", "Complete", priority=True, id="folder.complete", tooltip="Complete the name"),
     ]
@@ -89,7 +89,7 @@ def parse_folder(typed: str) -> Path:
             return folder
     except (OSError, RuntimeError, ValueError):
         pass
-    raise Refused(f"No such folder: {one_line(typed, 200) or '(empty)'}")
+    raise Refused(f"No such folder: {one_line(typed, 200) or '(empty)'}. Enter another one.")
 
 
 def find_nearest_folder(folder: Path) -> str:

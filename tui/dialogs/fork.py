@@ -74,14 +74,13 @@ class ForkDialog(MultilineDialog):
     """
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "save", "In Backscroll", id="fork.here", tooltip="Keep the fork here; u undoes it"),
-        Binding(
-            "f5", "native", "In its agent", id="fork.native", tooltip="A new session that the agent itself resumes"
-        ),
+        Binding("ctrl+s", "save", "In Backscroll", id="fork.here", tooltip="Create the fork in Backscroll"),
+        Binding("f5", "native", "In its agent", id="fork.native", tooltip="Create the fork as a session of the agent"),
     ]
 
     def __init__(self, store: Store, fork_point: ForkPoint) -> None:
-        super().__init__(f"Fork at turn {fork_point.turn}", fork_point.prompt, self._save_fork)
+        title = f"Fork at turn {fork_point.turn}" if fork_point.turn else "Fork before the first prompt"
+        super().__init__(title, fork_point.prompt, self._save_fork)
         self._store = store
         self._fork_point = fork_point
         self.fork_result: ForkResult | None = None
@@ -95,7 +94,7 @@ class ForkDialog(MultilineDialog):
         return False
 
     def compose_field(self) -> ComposeResult:
-        yield Static(Content.styled("Its last prompt:", MUTED), id="asked")
+        yield Static(Content.styled("Last prompt:", MUTED), id="asked")
         yield from super().compose_field()
         yield Static(id="ending")
 
@@ -107,19 +106,23 @@ class ForkDialog(MultilineDialog):
 
     def _build_note(self) -> Content:
         title = one_line(session_title(self._fork_point.session), MAX_TITLE_CHARACTERS)
-        return Content.assemble(("A new session under ", MUTED), (title, ""), (", which stays as it is.", MUTED))
+        ending = ". The original does not change."
+        return Content.assemble(("Creates a new session under ", MUTED), (title, ""), (ending, MUTED))
 
     @on(TextArea.Changed)
     def _update_ending(self) -> None:
         point = self._fork_point
         if not point.turn:
-            text = "It starts over, with the same instructions."
+            text = "The fork starts over with the same instructions."
         elif self._changed_prompt(self.read_text()) is None:
-            text = f"It shares {_format_turns(point.turn)}. Change the prompt, and it ends with that, not yet answered."
+            text = (
+                f"The fork contains {_format_turns(point.turn)}. "
+                "If you change the prompt, the fork ends with the new prompt, unanswered."
+            )
         else:
-            text = f"It shares {_format_turns(point.turn - 1)} and ends with this prompt, not yet answered."
+            text = f"The fork contains {_format_turns(point.turn - 1)} and ends with this prompt, unanswered."
         if point.program:
-            text += f"\nF5 makes it a new {point.program} session, which {point.program} lists and resumes."
+            text += f"\nPress F5 to create it in {point.program}, which can then list and resume it."
         self.query_one("#ending", Static).update(Content.styled(text, MUTED))
 
     def _changed_prompt(self, typed: str) -> str | None:
@@ -165,5 +168,5 @@ class ForkDialog(MultilineDialog):
 
 def _format_turns(last: int) -> str:
     if last < 1:
-        return "no turn"
+        return "no earlier turns"
     return f"turns 1 to {last}" if last > 1 else "turn 1"

@@ -54,8 +54,8 @@ class PreviewDialog(ModalScreen[bool]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,enter", "do", "Do it", id="showing.do", tooltip="Do exactly this"),
-        Binding("n,escape,q", "dismiss(False)", "Leave it", id="showing.leave", tooltip="Change nothing"),
+        Binding("y,enter", "do", "Apply", id="showing.do", tooltip="Apply these changes"),
+        Binding("n,escape,q", "dismiss(False)", "Cancel", id="showing.leave", tooltip="Close without changes"),
     ]
 
     text = query_one(AutoHeightText)
@@ -109,7 +109,7 @@ class PreviewDialog(ModalScreen[bool]):
         try:
             self._apply()
         except ChangedMeanwhile as reason:
-            self.app.call_from_thread(self.show_error, f"{reason} This is what it would do now.")
+            self.app.call_from_thread(self.show_error, f"{reason} The preview is updated.")
             self.app.call_from_thread(self._load_in_thread)
         except StoreError as reason:
             self.app.call_from_thread(self.show_error, str(reason), can_apply=True)

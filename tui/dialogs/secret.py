@@ -83,10 +83,10 @@ class SecretDialog(HiddenInputDialog):
     def submit(self) -> None:
         name = self.read_text()
         if not name.strip():
-            self.show_error("A secret needs a name.")
+            self.show_error("The name is empty. Enter a name.")
             self.set_focus(self.query_one("#name"))
         elif not self.hidden_input.value:
-            self.show_error("The value is empty. To remove a secret, press Esc and then x.")
+            self.show_error("The value is empty. To delete the secret, press Esc and then x.")
         elif not self._is_busy:
             self.show_error("")
             self._is_busy = True
@@ -97,7 +97,7 @@ class SecretDialog(HiddenInputDialog):
         try:
             self._seal(name, value)
         except ChangedMeanwhile as reason:
-            self.app.call_from_thread(self.show_error, f"{reason} Save again to replace it with yours.")
+            self.app.call_from_thread(self.show_error, f"{reason} Save again to overwrite it.")
         except StoreError as reason:
             self.app.call_from_thread(self.show_error, str(reason))
         else:
@@ -113,7 +113,7 @@ class PassphraseDialog(HiddenInputDialog):
     ]
 
     def __init__(self, store: Store) -> None:
-        super().__init__("Passphrase of the secrets", note="They are locked.")
+        super().__init__("Unlock the secrets", note="Enter the passphrase.")
         self._store = store
         self._was_delayed = False
 

@@ -77,7 +77,7 @@ class SessionOrderDialog(ModalScreen[SessionListOptions | None]):
         Binding("enter,space", "choose", "Choose", id="order.choose", tooltip="Use this order"),
         Binding("down,j,o", "move(1)", "Down", id="order.down", show=False, tooltip="Next choice"),
         Binding("up,k", "move(-1)", "Up", id="order.up", show=False, tooltip="Previous choice"),
-        Binding("escape,q", "dismiss(None)", "Close", id="order.close", tooltip="Change nothing"),
+        Binding("escape,q", "dismiss(None)", "Close", id="order.close", tooltip="Close without changes"),
         *(
             Binding(item.key, f"pick({n})", item.name, id=f"order.{item.order or item.group}", tooltip=item.name)
             for n, item in enumerate(CHOICES)

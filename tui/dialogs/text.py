@@ -33,12 +33,17 @@ CONFLICT_PREVIEW_CHARACTERS = 600
 """Limits how much of the conflicting text is shown."""
 
 
+def describe_conflict(conflict: ChangedMeanwhile) -> str:
+    """Return what was changed elsewhere, and its current value."""
+    return f"{conflict} Current value: {one_line(str(conflict.current), CONFLICT_PREVIEW_CHARACTERS) or '(empty)'}"
+
+
 class TextDialog(ModalScreen[str | None]):
     """Returns the text after the store has saved it, or None if the person leaves the dialog."""
 
     DEFAULT_CSS = "TextDialog {" + DIALOG_CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Leave it", id="asking.leave", tooltip="Change nothing"),
+        Binding("escape", "dismiss(None)", "Cancel", id="asking.leave", tooltip="Close without changes"),
         # Priority, because F6 selects a line in a text area.
         Binding("f6", "tidy", "Remove them", priority=True, id="asking.tidy", tooltip="Remove the control characters"),
     ]
@@ -79,9 +84,8 @@ class TextDialog(ModalScreen[str | None]):
         self.refresh_bindings()
         if controls:
             shown = " ".join(map(sanitize, dict.fromkeys(controls[:9])))
-            self.show_error(
-                f"The text contains {format_count(len(controls), 'control character')} ({shown}). F6 removes them."
-            )
+            count = format_count(len(controls), "control character")
+            self.show_error(f"The text contains {count} ({shown}). Press F6 to remove them.")
         else:
             self.show_error("")
             self._is_busy = True
@@ -105,9 +109,7 @@ class TextDialog(ModalScreen[str | None]):
         try:
             self._save(text)
         except ChangedMeanwhile as conflict:
-            current = one_line(str(conflict.current), CONFLICT_PREVIEW_CHARACTERS) or "nothing"
-            reason = f"{conflict} It says now: {current}\nSave again to replace it with yours."
-            self.app.call_from_thread(self.show_error, reason)
+            self.app.call_from_thread(self.show_error, f"{describe_conflict(conflict)}\nSave again to overwrite it.")
         except StoreError as error:
             self.app.call_from_thread(self.show_error, str(error))
         else:
@@ -143,9 +145,9 @@ class MultilineDialog(TextDialog):
 
     AUTO_FOCUS = "TextArea"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave it", id="asking.leave", tooltip="Change nothing"),
+        Binding("escape", "leave", "Cancel", id="asking.leave", tooltip="Close without changes"),
         Binding("ctrl+s", "save", "Save", id="asking.save", tooltip="Save the text"),
-        Binding("f4", "editor", "Your editor", id="asking.editor", tooltip="Write in $EDITOR, then come back"),
+        Binding("f4", "editor", "Your editor", id="asking.editor", tooltip="Edit the text in $EDITOR"),
     ]
 
     @property
@@ -184,7 +186,7 @@ class MultilineDialog(TextDialog):
                 self.dismiss(None)
 
         if self.is_unsaved:
-            self.app.push_screen(UnsavedDialog("Not saved", "What should happen with the text?"), decide)
+            self.app.push_screen(UnsavedDialog(), decide)
         else:
             self.dismiss(None)
 
@@ -193,7 +195,6 @@ class MultilineDialog(TextDialog):
 
     def action_editor(self) -> None:
         try:
-            with self.app.suspend():
-                self.area.text = edit_in_external_editor(self.read_text())
+            self.area.text = edit_in_external_editor(self.app, self.read_text())
         except StoreError as reason:
             self.show_error(str(reason))

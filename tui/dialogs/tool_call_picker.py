@@ -64,7 +64,7 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="calls"):
             yield Static(id="title")
-            yield Input(compact=True, placeholder="filter by name, what on, turn, failed …", select_on_focus=False)
+            yield Input(compact=True, placeholder="filter by tool, argument, turn or failed…", select_on_focus=False)
             yield Static(id="head")
             yield ToolCallTable()
 
@@ -89,7 +89,7 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
     def _update_title(self, found: int) -> None:
         of = "" if found == len(self._calls) else f" of {len(self._calls):,}"
         title = build_content(
-            [("All calls of this session ", "bold"), (f" {found:,}{of}", MUTED), ("   enter opens", FAINT)]
+            [("All calls of this session ", "bold"), (f" {found:,}{of}", MUTED), ("   Enter to open", FAINT)]
         )
         self.query_one("#title", Static).update(title)
 

@@ -50,10 +50,16 @@ class WriteBackDialog(Screen[bool]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,y", "write", "Write it there", id="write_back.do", tooltip="Change exactly these rows there"),
-        Binding("r", "look", "Look again", show=False, id="write_back.look", tooltip="Look again what would change"),
-        Binding("escape,q,n", "keep", "Keep it here", id="write_back.keep", tooltip="Change nothing there"),
-        Binding("escape,q,n", "leave", "Back", id="write_back.leave", tooltip="Back to where you were"),
+        Binding(
+            "enter,y",
+            "write",
+            "Write back",
+            id="write_back.do",
+            tooltip="Make exactly these changes in the agent's store",
+        ),
+        Binding("r", "look", "Refresh", show=False, id="write_back.look", tooltip="Refresh the preview"),
+        Binding("escape,q,n", "keep", "Cancel", id="write_back.keep", tooltip="Close without changes"),
+        Binding("escape,q,n", "leave", "Back", id="write_back.leave", tooltip="Back to the previous screen"),
     ]
 
     app: Backscroll
@@ -126,7 +132,7 @@ class WriteBackDialog(Screen[bool]):
         from tui.dialogs.secret import unlock_secrets
 
         self._preview = None
-        self._show_status(first or "Looking what is there …")
+        self._show_status(first or "Reading the agent's store…")
         try:
             self._preview = await asyncio.to_thread(self._load)
         except SecretLocked as locked:
@@ -152,7 +158,7 @@ class WriteBackDialog(Screen[bool]):
             self._show_status(f"{first} There is nothing to write back to {where}.".strip())
         else:
             self._change_summary = describe_row_changes(rows)
-            plan = f"In {where}: {self._change_summary}. A backup is taken first, and undo takes it back."
+            plan = f"In {where}: {self._change_summary}. A backup is made first. You can undo this."
             self._show_status(f"{first} {plan}".strip(), ERROR if first else MUTED)
 
     # ── doing it ──────────────────────────────────────────────────────────────────────────────────
@@ -165,7 +171,7 @@ class WriteBackDialog(Screen[bool]):
         if preview is None or not self._is_ready:
             return
         self._is_busy = True
-        self._show_status(f"Writing: {self._change_summary} …")
+        self._show_status(f"Writing: {self._change_summary}…")
         try:
             backup = await asyncio.to_thread(self._store.write_back.write, preview)
         except ChangedMeanwhile as reason:
@@ -174,7 +180,7 @@ class WriteBackDialog(Screen[bool]):
         except SecretLocked as locked:
             self._is_busy = False
             if await unlock_secrets(self.app, self._store):
-                await self._load_preview("The secrets are open now.")
+                await self._load_preview("The secrets are unlocked.")
             else:
                 self._show_status(str(locked), ERROR)
         except StoreError as reason:
@@ -185,7 +191,7 @@ class WriteBackDialog(Screen[bool]):
             self._preview = None
             done = f"Wrote to {abbreviate_home(preview.locator)}: {self._change_summary}."
             where = f" The backup is {abbreviate_home(str(backup))}." if backup else ""
-            self._show_status(f"✓ {done}{where} Undo takes it back.", SUCCESS)
+            self._show_status(f"✓ {done}{where} You can undo this.", SUCCESS)
 
 
 def _build_rows(changes: Sequence[RowChange]) -> list[ShownRowChange]:

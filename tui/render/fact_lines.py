@@ -13,7 +13,7 @@ from store.model.knowledge import Change, Edit, Fact, FactOrigin
 from store.model.session import GLOBAL_SCOPE
 from store.text.sanitize import cell_width, expand_tabs, one_line, sanitize
 from tui.render.journal_lines import edit_label
-from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age
+from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age, format_count
 from tui.render.viewport import DEFAULT_TEXT_LIMIT, Viewport
 
 ALL_SCOPES = ""
@@ -162,9 +162,8 @@ def _render_full_fact(row: FactRow, viewport: Viewport) -> Iterator[Content]:
     for text_line in expand_tabs(sanitize(text)).split("\n"):
         yield from viewport.wrap(build_content([(text_line, STRONG)]))
     if left > 0:
-        yield viewport.truncate(
-            build_content([(f"… {left:,} more characters · e to open the full text", f"italic {FAINT}")])
-        )
+        more = format_count(left, "more character")
+        yield viewport.truncate(build_content([(f"… {more} · e to open the full text", f"italic {FAINT}")]))
     fact = row.fact
     details = [
         f"fact {fact.id}",

@@ -45,7 +45,7 @@ EDIT_LABELS = {
     "consolidate facts": "facts consolidated",
     "set secret": "secret set",
     "seal secret": "secret sealed",
-    "remove secret": "secret removed",
+    "remove secret": "secret deleted",
     "publish": "file published",
     "unpublish": "file unpublished",
     "meta": "value set",

@@ -47,7 +47,7 @@ def _decode_picture(text: str) -> bytes:
 def render_picture(data: bytes, width: int, height: int) -> list[Content]:
     """Return the picture as lines that fit into the given cells.
 
-    Raises ValueError with a message for the person if the picture cannot be rgb.
+    Raises ValueError with a message for the person if the picture cannot be shown.
     """
     from PIL import Image, UnidentifiedImageError
 

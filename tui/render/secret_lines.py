@@ -78,14 +78,14 @@ def render_secret_row(row: SecretRow, longest: int, now: datetime, width: int) -
 
 
 def describe_uses(uses: Sequence[SecretUse] | None) -> str:
-    """Return the turns that use a secret, e.g. `used in turn 3, 7, 12`."""
+    """Return the turns that use a secret, e.g. `used in turns 3, 7, 12`."""
     if uses is None:
         return "…"
     if not uses:
         return "not used by any tool call"
     turns = list(dict.fromkeys(use.turn for use in uses))
     more = f" and {len(turns) - MAX_TURNS:,} more" if len(turns) > MAX_TURNS else ""
-    return f"used in turn {', '.join(map(str, turns[:MAX_TURNS]))}{more}"
+    return f"used in turn{'s' if len(turns) > 1 else ''} {', '.join(map(str, turns[:MAX_TURNS]))}{more}"
 
 
 def render_secret_detail(row: SecretRow | None, left: int) -> Content:
@@ -95,7 +95,7 @@ def render_secret_detail(row: SecretRow | None, left: int) -> Content:
     name = one_line(row.key, 60)
     if isinstance(row.secret, ExposedSecret):
         return build_content(
-            [(name, STRONG), ("  is unprotected in its agent's store. Press enter to seal it.", WARNING)]
+            [(name, STRONG), ("  is unprotected in its agent's store. Press Enter to seal it.", WARNING)]
         )
     if left:
         return build_content([(name, STRONG), (f"  hides in {left} s", WARNING)])

@@ -40,14 +40,14 @@ LIVE_STYLE = "$text-success"
 
 _RELATION_BADGES: dict[Relation, tuple[str, str]] = {
     "fork": ("↱", " fork"),
-    "delegate": ("↳", " delegate"),
-    "sidechain": ("↳", " side chain"),
+    "delegate": ("↳", " sub-agent"),
+    "sidechain": ("↳", " sub-agent"),
     "superseded": ("⤺", " superseded"),
 }
 
 SIGN_LEGEND = (
     ("★", "pinned"),
-    ("✓", "marked: the next action applies to all marked sessions"),
+    ("✓", "selected: the next action applies to all selected sessions"),
     ("⟲", "turns: a prompt and everything up to the next prompt"),
     ("⚙", "tool calls"),
     ("✗", "failed tool calls"),
@@ -55,6 +55,7 @@ SIGN_LEGEND = (
     ("▸ +3", "three sessions that came from this one, folded"),
     ("↱", "forked from another session"),
     ("↳", "sub-agent of another session"),
+    ("⤺", "superseded: its agent rewrote it"),
     ("∑", "has a summary"),
     ("🔒", "has secrets"),
     ("⌫", "gone: its agent no longer has it"),

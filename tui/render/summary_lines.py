@@ -109,10 +109,12 @@ def render_conflict(theirs: Summary | None, text: str, end: int | None) -> list[
     """Render two conflicting summaries in full, one below the other."""
     lines = [
         *_render_full_text(
-            "Theirs, saved in the meantime", theirs.text if theirs else "", theirs.up_to_turn if theirs else None
+            "Other version, saved while you were editing",
+            theirs.text if theirs else "",
+            theirs.up_to_turn if theirs else None,
         )
     ]
-    return [*lines, Content(""), *_render_full_text("Yours, unsaved", text, end)]
+    return [*lines, Content(""), *_render_full_text("Your version, not saved", text, end)]
 
 
 def _render_full_text(title: str, text: str, end: int | None) -> Sequence[Content]:

@@ -54,7 +54,7 @@ def render_session_heading(session: Session, width: int, now: datetime) -> Conte
         (format_count(session.turns, "turn"), MUTED),
         (format_count(session.tool_calls, "call"), MUTED),
         (f"{session.errors:,} failed" if session.errors else "", ERROR),
-        ("loading …" if session.depth == "text" else "", STRONG),
+        ("loading…" if session.depth == "text" else "", STRONG),
         (format_age(session.updated_at, now), MUTED),
         (one_line(abbreviate_home(session.cwd) or session.channel, width), MUTED),
     ]
@@ -195,7 +195,7 @@ def _render_prompt(text: str, viewport: Viewport) -> Iterator[Content]:
         position = fence.end()
     if position == 0 or text[position:].strip("\n"):
         yield from render_plain_text(text[position:], viewport, STRONG)
-    yield from viewport.render_more(left, "characters")
+    yield from viewport.render_more(left, "character")
 
 
 def _render_foldable(

@@ -156,7 +156,7 @@ def _render_output(output: Json, viewport: Viewport) -> Iterator[Content]:
     for line in to_display_text(text).split("\n") if text else ["(empty)"]:
         yield build_content([(line, MUTED)])
     if left:
-        yield from viewport.render_more(left, "characters")
+        yield from viewport.render_more(left, "character")
 
 
 def _limit_lines(lines: Iterator[Content], viewport: Viewport) -> Iterator[Content]:
@@ -164,7 +164,7 @@ def _limit_lines(lines: Iterator[Content], viewport: Viewport) -> Iterator[Conte
     shown = 0
     for line in lines:
         if shown >= DEFAULT_RESULT_LINES and not viewport.is_full:
-            yield from viewport.render_more(1 + sum(1 for _ in lines), "lines")
+            yield from viewport.render_more(1 + sum(1 for _ in lines), "line")
             return
         wrapped = viewport.hard_wrap(line)
         shown += len(wrapped)

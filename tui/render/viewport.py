@@ -10,7 +10,7 @@ from typing import NamedTuple
 from textual.content import Content
 
 from store.text.sanitize import expand_tabs, sanitize
-from tui.render.styles import FAINT, StyledText, build_content
+from tui.render.styles import FAINT, StyledText, build_content, format_count
 
 HIT_STYLE = "bold $text-warning on $warning-muted"
 
@@ -63,7 +63,8 @@ class Viewport(NamedTuple):
     def render_more(self, left: int, thing: str) -> Iterator[Content]:
         if left:
             hint = "see the record" if self.is_full else "w to show all"
-            yield self.truncate(build_content([(f"… {left:,} more {thing} · {hint}", f"italic {FAINT}")]))
+            more = format_count(left, f"more {thing}")
+            yield self.truncate(build_content([(f"… {more} · {hint}", f"italic {FAINT}")]))
 
 
 @lru_cache(maxsize=64)
@@ -77,7 +78,7 @@ def render_plain_text(text: str, viewport: Viewport, style: str = "") -> Iterato
     text, left = viewport.limit_text(text.strip("\n"))
     for line in to_display_text(text).split("\n"):
         yield from viewport.wrap(build_content([(line, style)])) if line else [Content("")]
-    yield from viewport.render_more(left, "characters")
+    yield from viewport.render_more(left, "character")
 
 
 def prefix_lines(prefix: StyledText, lines: Iterator[Content]) -> Iterator[Content]:

@@ -35,13 +35,15 @@ if TYPE_CHECKING:
     from tui.render.tool_call_details import ToolCallRow
 
 _FORK_TOOLTIP = "Fork the session at this turn"
-_FACT_TOOLTIP = "Make this a fact that agents share"
-NO_RECORD = "This entry was recorded through the library and has no record of another program."
+_FACT_TOOLTIP = "Save this as a fact that agents share"
+NO_RECORD = "This entry was added with the Python library, so there is no record of an agent."
 
 
 class ConversationPane(Horizontal):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "calls", "All calls", show=False, id="timeline.calls", tooltip="All tool calls, to filter"),
+        Binding(
+            "a", "calls", "All calls", show=False, id="timeline.calls", tooltip="Show all tool calls of the session"
+        ),
         Binding("F", "fork", "Fork here", show=False, id="timeline.fork", tooltip=_FORK_TOOLTIP),
         Binding(
             "plus", "make_fact", "Fact", show=False, key_display="+", id="timeline.make_fact", tooltip=_FACT_TOOLTIP
@@ -169,7 +171,7 @@ class ConversationPane(Horizontal):
         try:
             session = self._store.sessions.by_key(key)
         except NotFound:
-            return None  # it was deleted meanwhile; the list shows that
+            return None  # it was deleted; the list shows that
         if self.session == session and (is_update or session.depth == "text"):
             return None
         highlight = query.pattern(ignore_accents=True) if query else None

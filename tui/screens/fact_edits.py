@@ -1,4 +1,4 @@
-"""This module edits facts. Each edit is recorded in the journal, and refused if the fact has changed meanwhile."""
+"""This module edits facts. Each edit is recorded in the journal, and refused if the fact was changed elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.screen import Screen
 from store.errors import BadValue, ChangedMeanwhile
 from store.model.session import GLOBAL_SCOPE, Session
 from tui.dialogs.preview import PreviewDialog
-from tui.dialogs.text import MultilineDialog, SingleLineDialog
+from tui.dialogs.text import MultilineDialog, SingleLineDialog, describe_conflict
 from tui.dialogs.write_back import WriteBackDialog
 from tui.render.fact_lines import (
     ALL_SCOPES,
@@ -29,8 +29,9 @@ from tui.workers import threaded
 if TYPE_CHECKING:
     from store.store import Store
 
-ONE_LINE_NOTE = "A fact is one line; line breaks become spaces."
-LINE_PER_FACT_NOTE = "A fact a line."
+ONE_LINE_NOTE = "A fact is one line. Line breaks become spaces."
+LINE_PER_FACT_NOTE = "One fact per line."
+FACT_EXISTS = "This fact already exists. Change the text."
 
 _PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
 
@@ -41,17 +42,17 @@ def open_fact_dialog(screen: Screen[object], store: Store, session: Session, ent
     def learn(typed: str) -> None:
         line = " ".join(typed.split())
         if line and not store.facts.learn(line, session=session, entry_seq=entry_seq).facts:
-            raise BadValue("That is known already.")
+            raise BadValue(FACT_EXISTS)
         if not line:
-            raise BadValue("The fact is empty.")
+            raise BadValue("The fact is empty. Enter a text.")
 
     def finish(typed: str | None) -> None:
         if typed is not None:
-            screen.notify("Learnt; f shows all facts, u undoes it.", timeout=3, markup=False)
+            screen.notify("Added the fact. Press f to see all facts, or u to undo.", timeout=3, markup=False)
 
     first = next(filter(None, map(str.strip, _PARAGRAPH_BREAK.split(text))), "")
     screen.app.push_screen(
-        MultilineDialog("Make this a fact", " ".join(first.split()), learn, note=ONE_LINE_NOTE), finish
+        MultilineDialog("Save as a fact", " ".join(first.split()), learn, note=ONE_LINE_NOTE), finish
     )
 
 
@@ -64,15 +65,13 @@ class FactEditScreen(TableScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         _fact_binding("a", "add", "Add", "Add a fact"),
-        _fact_binding("e,enter", "edit", "Edit", "Say this fact otherwise"),
-        _fact_binding(
-            "x", "retire", "Retire", "Let the fact, or all marked ones, stand no longer; bring a retired one back"
-        ),
-        _fact_binding("m", "merge", "Merge", "Make one fact of all marked ones"),
-        _fact_binding("c", "categorise", "Category", "Say what the fact, or all marked ones, are about"),
-        _fact_binding("C", "consolidate", "Consolidate", "All facts of this scope as one text, to say them shorter"),
-        _fact_binding("w", "write_back", "Write back", "Carry corrections into the store that the fact came from"),
-        _fact_binding("u", "undo", "Undo", "Take the newest edit back"),
+        _fact_binding("e,enter", "edit", "Edit", "Edit this fact"),
+        _fact_binding("x", "retire", "Retire", "Retire the fact, or all selected facts. Restores a retired fact."),
+        _fact_binding("m", "merge", "Merge", "Merge all selected facts into one"),
+        _fact_binding("c", "categorise", "Category", "Set the category of the fact, or of all selected facts"),
+        _fact_binding("C", "consolidate", "Consolidate", "Edit all facts of this scope as one text"),
+        _fact_binding("w", "write_back", "Write back", "Write edits back to the agent's store"),
+        _fact_binding("u", "undo", "Undo", "Undo the newest edit"),
     ]
 
     scope = GLOBAL_SCOPE
@@ -107,11 +106,11 @@ class FactEditScreen(TableScreen):
 
     @threaded(group="edit")
     def _run_edit(self, edit: Callable[[], object], notice: str) -> None:
-        """Run an edit in a thread. If the fact has changed meanwhile, show its current text."""
+        """Run an edit in a thread. If the fact was changed elsewhere, show its current text."""
         try:
             edit()
         except ChangedMeanwhile as conflict:
-            self.app.call_from_thread(self.app.show_error, BadValue(f"{conflict} It says now: {conflict.current}"))
+            self.app.call_from_thread(self.app.show_error, BadValue(describe_conflict(conflict)))
         else:
             self.app.call_from_thread(self._notify_done, notice)
         self.app.call_from_thread(self.load)
@@ -128,18 +127,19 @@ class FactEditScreen(TableScreen):
 
         return finish
 
-    # ── adding and rewording ──────────────────────────────────────────────────────────────────────
+    # ── adding and editing ────────────────────────────────────────────────────────────────────────
 
     def action_add(self) -> None:
         scope = self.scope_for_new_facts
 
         def learn(text: str) -> None:
             if not self._store.facts.learn(text, scope=scope).facts:
-                raise BadValue("That is known already.")
+                raise BadValue(FACT_EXISTS)
 
-        note = f"{LINE_PER_FACT_NOTE} Who may know it: {scope_name(scope)}."
+        note = f"{LINE_PER_FACT_NOTE} Scope: {scope_name(scope)}."
         self.app.push_screen(
-            MultilineDialog("New facts", "", learn, note=note), self._notify_after("Learnt; u undoes it.")
+            MultilineDialog("New facts", "", learn, note=note),
+            self._notify_after("Added to the facts. Press u to undo."),
         )
 
     def action_edit(self) -> None:
@@ -157,7 +157,7 @@ class FactEditScreen(TableScreen):
                 raise
 
         dialog = MultilineDialog(f"Fact {fact.id}", fact.text, reword, note=ONE_LINE_NOTE)
-        self.app.push_screen(dialog, self._notify_after("Reworded; u undoes it."))
+        self.app.push_screen(dialog, self._notify_after("Edited the fact. Press u to undo."))
 
     def action_categorise(self) -> None:
         facts = [line.fact for line in self.selected_facts]
@@ -171,26 +171,26 @@ class FactEditScreen(TableScreen):
                 raise
 
         categories = {fact.category for fact in facts}
-        note = f"Of {format_count(len(facts), 'fact')}; nothing takes it away."
+        note = f"Applies to {format_count(len(facts), 'fact')}. Leave empty to remove the category."
         dialog = SingleLineDialog("Category", categories.pop() if len(categories) == 1 else "", categorise, note=note)
-        self.app.push_screen(dialog, self._notify_after("Categorised; u undoes it."))
+        self.app.push_screen(dialog, self._notify_after("Changed the category. Press u to undo."))
 
     # ── retiring and merging ──────────────────────────────────────────────────────────────────────
 
     def action_retire(self) -> None:
-        """Retire the selected facts. A single retired fact is brought back instead."""
+        """Retire the selected facts. A single retired fact is restored instead."""
         facts = [line.fact for line in self.selected_facts]
         if [fact.retired_at is not None for fact in facts] == [True]:
-            self._run_edit(lambda: self._store.facts.restore(facts[0].id), "Brought back; u undoes it.")
+            self._run_edit(lambda: self._store.facts.restore(facts[0].id), "Restored the fact. Press u to undo.")
             return
         seen = {fact.id: fact.text for fact in facts if fact.retired_at is None}
-        notice = f"Retired {format_count(len(seen), 'fact')}; u brings back."
+        notice = f"Retired {format_count(len(seen), 'fact')}. Press u to undo."
         self._run_edit(lambda: self._store.facts.retire_all(list(seen), seen=seen), notice)
 
     def action_merge(self) -> None:
         facts = [line.fact for line in self.selected_facts]
         if len(facts) < 2:
-            self.notify("Space marks facts; m makes one of two or more.", timeout=3)
+            self.notify("Select two or more facts with Space, then press m to merge them.", timeout=3)
             return
         seen = {fact.id: fact.text for fact in facts}
 
@@ -202,8 +202,8 @@ class FactEditScreen(TableScreen):
                 raise
 
         together = "\n".join(fact.text for fact in facts)
-        dialog = MultilineDialog(f"Make one of {len(facts):,} facts", together, merge, note=ONE_LINE_NOTE)
-        self.app.push_screen(dialog, self._notify_after("Merged; u undoes it."))
+        dialog = MultilineDialog(f"Merge {len(facts):,} facts", together, merge, note=ONE_LINE_NOTE)
+        self.app.push_screen(dialog, self._notify_after("Merged the facts. Press u to undo."))
 
     # ── consolidating ─────────────────────────────────────────────────────────────────────────────
 
@@ -222,15 +222,13 @@ class FactEditScreen(TableScreen):
 
         def finish(was_done: bool | None) -> None:
             if was_done:
-                self._notify_done("Consolidated, as one edit; u undoes it.")
+                self._notify_done("Consolidated the facts. Press u to undo.")
                 self.load()
             else:
                 self._open_consolidation(consolidation)
 
         name = scope_name(consolidation.scope)
-        note = (
-            f"{LINE_PER_FACT_NOTE} Facts that came from other programs are not among them. What changes is shown first."
-        )
+        note = f"{LINE_PER_FACT_NOTE} Facts from agents' stores are not included. The changes are shown first."
         dialog = MultilineDialog(f"All facts · {name}", consolidation.text, consolidation.set_text, note=note)
         self.app.push_screen(dialog, show)
 
@@ -243,7 +241,7 @@ class FactEditScreen(TableScreen):
 
     def _finish_write_back(self, was_written: bool | None) -> None:
         if was_written:
-            self._notify_done("Written back, after a backup; u undoes it there, too.")
+            self._notify_done("Written back after a backup. Press u to undo, also in the agent's store.")
             self.load()
 
     @threaded(group="edit")
@@ -266,13 +264,13 @@ class Consolidation:
 
     def set_text(self, text: str) -> None:
         if not text.strip():
-            raise BadValue("That would retire every fact; retire them one by one if that is meant.")
+            raise BadValue("The text is empty, so all facts would be retired. Retire them one by one instead.")
         self.text = text
         self._store.facts.diff(text, self.scope)
 
     def preview(self) -> tuple[list[Content], bool]:
         change = self._store.facts.diff(self.text, self.scope)
-        notice = f"{len(change.edited)} reworded, {len(change.added)} added, {len(change.retired)} retired"
+        notice = f"{len(change.edited)} edited, {len(change.added)} added, {len(change.retired)} retired"
         lines = [build_content([(notice if change.change_count else "Nothing changes.", STRONG)]), Content("")]
         return [*self._conflict_lines, *lines, *render_consolidation(change.text)], bool(change.change_count)
 
@@ -281,6 +279,6 @@ class Consolidation:
             self._store.facts.consolidate(self.text, self.scope, seen=self._seen)
         except ChangedMeanwhile as conflict:
             changes = render_text_diff(self._seen, str(conflict.current))
-            self._conflict_lines = [build_content([("What was changed meanwhile:", STRONG)]), *changes, Content("")]
+            self._conflict_lines = [build_content([("Changed elsewhere:", STRONG)]), *changes, Content("")]
             self._seen = str(conflict.current)
             raise

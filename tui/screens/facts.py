@@ -72,11 +72,13 @@ class FactsScreen(FactEditScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("g", "go", "Go there", id="facts.go", tooltip="Go to the turn that the fact comes from"),
-        Binding("slash", "filter", "Filter", key_display="/", id="facts.filter", tooltip="Only facts with these words"),
-        Binding("s", "scope", "Scope", id="facts.scope", tooltip="Only facts of the next scope: who may know them"),
-        Binding("R", "retired", "Retired", show=False, id="facts.retired", tooltip="Also show retired facts"),
-        Binding("tab", "side", "History", show=False, id="facts.side", tooltip="To the history of the fact, and back"),
+        Binding("g", "go", "Go to turn", id="facts.go", tooltip="Go to the turn that the fact comes from"),
+        Binding("slash", "filter", "Filter", key_display="/", id="facts.filter", tooltip="Filter the facts"),
+        Binding("s", "scope", "Scope", id="facts.scope", tooltip="Show the facts of the next scope"),
+        Binding("R", "retired", "Retired", show=False, id="facts.retired", tooltip="Show or hide retired facts"),
+        Binding(
+            "tab", "side", "Switch pane", show=False, id="facts.side", tooltip="Go to the history of the fact, or back"
+        ),
         Binding("escape,q,f", "leave", "Back", id="facts.back", tooltip="Back to the browser"),
     ]
 
@@ -110,7 +112,7 @@ class FactsScreen(FactEditScreen):
 
     def compose(self) -> ComposeResult:
         now = self._clock()
-        yield FilterLine("filter by words, category, where from …")
+        yield FilterLine("filter by words, category or origin…")
         with Vertical(id="facts"):
             yield FactTable(now)
             yield FactHistory(now)
@@ -172,7 +174,7 @@ class FactsScreen(FactEditScreen):
         )
         self.bar.show_heading(heading)
         self.show_empty_state(not found, self.table, self.bar.input)
-        self.empty_message.update(Content.styled("No fact has these words." if words else _NO_FACTS, MUTED))
+        self.empty_message.update(Content.styled("No facts match." if words else _NO_FACTS, MUTED))
         self.table.show(found, with_scope=self.scope == ALL_SCOPES, focus=self._initial_fact_id)
         self._initial_fact_id = None
 
@@ -256,4 +258,4 @@ class FactsScreen(FactEditScreen):
             self.dismiss(None)
 
 
-_NO_FACTS = "No facts here yet.\n\na adds one; in a conversation, + makes one of what was said."
+_NO_FACTS = "No facts here yet.\n\nPress a to add one, or + in a conversation."

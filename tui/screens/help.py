@@ -63,7 +63,7 @@ class HelpScreen(ModalScreen[None]):
     def _build_page(self, room: int) -> Content:
         width = max(cell_width(sign) for sign, _ in self._keys)
         keys, signs = ([_format_line(line, width, room) for line in lines] for lines in (self._keys, self._signs))
-        closing = Content.styled("Esc closes this page", MUTED)
+        closing = Content.styled("Esc to close", MUTED)
         return Content("\n").join([*keys, Content(""), *signs, Content(""), closing])
 
 

@@ -40,7 +40,7 @@ from tui.workers import threaded
 if TYPE_CHECKING:
     from store.store import Store
 
-NO_MATCHING_CALL = "This result answers no call that is known"
+NO_MATCHING_CALL = "No tool call is known for this result."
 
 
 class InspectorScreen(Screen[str | None]):
@@ -99,11 +99,13 @@ class InspectorScreen(Screen[str | None]):
         Binding("escape,q,i", "dismiss(None)", "Back", id="call.back", tooltip="Back to the conversation"),
         Binding("enter,g", "go", "Go to turn", id="call.go", tooltip="Go to the turn of this call"),
         Binding("J", "step(1)", "Next call", id="call.next", tooltip="Next call of the session"),
-        Binding("K", "step(-1)", "Previous", show=False, id="call.previous", tooltip="Previous call"),
+        Binding(
+            "K", "step(-1)", "Previous call", show=False, id="call.previous", tooltip="Previous call of the session"
+        ),
         Binding(
             "left_square_bracket",
             "same(-1)",
-            "Before",
+            "Previous same tool",
             key_display="[",
             id="call.same_before",
             tooltip="Previous call of the same tool",
@@ -111,13 +113,13 @@ class InspectorScreen(Screen[str | None]):
         Binding(
             "right_square_bracket",
             "same(1)",
-            "After",
+            "Next same tool",
             key_display="]",
             id="call.same_after",
             tooltip="Next call of the same tool",
         ),
-        Binding("a", "all", "All calls", id="call.all", tooltip="All calls of this session, to filter"),
-        Binding("y", "copy_arguments", "Copy call", id="call.copy_arguments", tooltip="Copy the arguments"),
+        Binding("a", "all", "All calls", id="call.all", tooltip="Show all tool calls of the session"),
+        Binding("y", "copy_arguments", "Copy arguments", id="call.copy_arguments", tooltip="Copy the arguments"),
         Binding("Y", "copy_output", "Copy result", id="call.copy_output", tooltip="Copy the result"),
     ]
 
@@ -294,8 +296,8 @@ class InspectorScreen(Screen[str | None]):
     @threaded(group="copy")
     def _copy_arguments(self, call: PairedCall) -> None:
         arguments = call.arguments
-        self.post_message(Copy(arguments if isinstance(arguments, str) else format_json(arguments), "arguments"))
+        self.post_message(Copy(arguments if isinstance(arguments, str) else format_json(arguments), "the arguments"))
 
     def action_copy_output(self) -> None:
         if self._loaded is not None:
-            self.post_message(Copy(self._loaded.output, "output"))
+            self.post_message(Copy(self._loaded.output, "the result"))

@@ -109,12 +109,10 @@ class JournalScreen(TableScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("u,enter", "undo", "Undo this", id="journal.undo", tooltip="Take this edit back"),
-        Binding("g", "go", "Go there", id="journal.go", tooltip="To the conversation that was edited"),
-        Binding(
-            "slash", "filter", "Filter", key_display="/", id="journal.filter", tooltip="Only edits with these words"
-        ),
-        Binding("tab", "side", "Other side", show=False, id="journal.side", tooltip="To the difference, and back"),
+        Binding("u,enter", "undo", "Undo this", id="journal.undo", tooltip="Undo this edit"),
+        Binding("g", "go", "Go to session", id="journal.go", tooltip="Go to the session that was edited"),
+        Binding("slash", "filter", "Filter", key_display="/", id="journal.filter", tooltip="Filter the edits"),
+        Binding("tab", "side", "Switch pane", show=False, id="journal.side", tooltip="Go to the changes, or back"),
         Binding("escape,q,U", "leave", "Back", id="journal.back", tooltip="Back to the browser"),
     ]
 
@@ -151,7 +149,7 @@ class JournalScreen(TableScreen):
         self._shown_page: list[Content] = []
 
     def compose(self) -> ComposeResult:
-        yield FilterLine("filter by what, where, number, undone …")
+        yield FilterLine("filter by words, session, number or undone…")
         with Container(id="sides"):
             yield EditTable(self._clock())
             yield TextView()
@@ -193,7 +191,7 @@ class JournalScreen(TableScreen):
         found = [line for line in self._lines if line.matches(words)] if words else self._lines
         self.bar.show_heading(render_journal_heading(len(found), len(self._lines), self._has_more))
         self.show_empty_state(not found, self.table, self.bar.input)
-        text = "No edit has these words." if words else "Nothing was edited yet."
+        text = "No edits match." if words else "No edits yet."
         self.empty_message.update(Content.styled(text, MUTED))
         self.table.show(found)
 
@@ -243,7 +241,7 @@ class JournalScreen(TableScreen):
         if (line := self._selected_line) is None:
             return
         if line.undone_by is not None:
-            text = f"Edit {line.id} is undone already; undo edit {line.undone_by} to have it again."
+            text = f"Edit {line.id} is already undone. Undo edit {line.undone_by} to restore it."
             self.notify(text, timeout=4, markup=False)
         else:
             self._undo_in_thread(line.id)
@@ -282,7 +280,7 @@ class JournalScreen(TableScreen):
     def _notify_undone(self, undone: Sequence[Edit]) -> None:
         names = label_edits(self._store, undone)
         text = "Undone: " + "; ".join(describe_edit(edit, names) for edit in undone[-3:]) + "."
-        more = f" And {len(undone) - 3:,} that built on it." if len(undone) > 3 else ""
+        more = f" And {len(undone) - 3:,} more." if len(undone) > 3 else ""
         self.app.call_from_thread(self.notify, text + more, timeout=4, markup=False)
         self.app.call_from_thread(self.load)
 

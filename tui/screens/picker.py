@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from store.store import Store
 
 
+_RESUME_TOOLTIP = "Resume the session in its agent"
+_LEAVE_TOOLTIP = "Clear the search, then leave without resuming"
+
+
 class PickerScreen(SessionListScreen["ResumePlan | None"]):
     """Returns the plan of the session to resume, or None. The query line has the focus from the start.
 
@@ -34,8 +38,8 @@ class PickerScreen(SessionListScreen["ResumePlan | None"]):
     AUTO_FOCUS = "QueryInput"
     BINDINGS: ClassVar[list[BindingType]] = [
         # Priority, because the query line and the list also have this key and describe it as in the browser.
-        Binding("enter", "resume", "Resume", priority=True, id="picker.resume", tooltip="Go on with it in its agent"),
-        Binding("escape", "leave", "Leave", id="picker.leave", tooltip="Without words; then, resume none of them"),
+        Binding("enter", "resume", "Resume", priority=True, id="picker.resume", tooltip=_RESUME_TOOLTIP),
+        Binding("escape", "leave", "Leave", id="picker.leave", tooltip=_LEAVE_TOOLTIP),
     ]
 
     empty_message = query_one("#empty", Static)

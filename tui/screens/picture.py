@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from store.store import Store
 
 NO_PICTURE_DATA = "The record does not contain the picture itself."
-NO_COLOUR = "A picture is painted in colours, and NO_COLOR asks for none."
-NO_PILLOW = "Pictures need the package Pillow: install Backscroll with its extra `images`."
+NO_COLOUR = "Pictures need colours, but NO_COLOR is set. Unset it to see the picture."
+NO_PILLOW = "Pictures need the package Pillow. Install Backscroll with the extra `images`."
 
 
 class PictureScreen(ModalScreen[None]):

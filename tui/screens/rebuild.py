@@ -36,11 +36,11 @@ class RebuildScreen(ModalScreen[None]):
     DEFAULT_CSS = "RebuildScreen {" + DIALOG_CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "shape('responses')", "Responses", id="rebuilt.responses", tooltip="OpenAI's Responses API"),
-        Binding("t", "shape('chat')", "Chat", id="rebuilt.chat", tooltip="OpenAI's Chat Completions API, and its kin"),
+        Binding("t", "shape('chat')", "Chat", id="rebuilt.chat", tooltip="OpenAI's Chat Completions API"),
         Binding("a", "shape('anthropic')", "Anthropic", id="rebuilt.anthropic", tooltip="Anthropic's Messages API"),
-        Binding("f,enter", "save", "To a file", id="rebuilt.save", tooltip="Into a new file that only you can read"),
-        Binding("c", "copy", "Copy", id="rebuilt.copy", tooltip="Copy it to the clipboard"),
-        Binding("escape,q", "dismiss(None)", "Back", id="rebuilt.leave", tooltip="Back to the card"),
+        Binding("f,enter", "save", "Save", id="rebuilt.save", tooltip="Save to a new file that only you can read"),
+        Binding("c", "copy", "Copy", id="rebuilt.copy", tooltip="Copy to the clipboard"),
+        Binding("escape,q", "dismiss(None)", "Back", id="rebuilt.leave", tooltip="Back to the resume card"),
     ]
 
     class RebuildFinished(DataMessage):
@@ -108,13 +108,12 @@ class RebuildScreen(ModalScreen[None]):
         return serialize(self._rebuilt.body).decode() if self._rebuilt else ""
 
     def action_copy(self) -> None:
-        self.post_message(Copy(self._json_text, "the input"))
+        self.post_message(Copy(self._json_text, "the API input"))
 
     def action_save(self) -> None:
         name = f"{one_line(self._session.id, 40).replace('/', '-').replace(':', '-')}.{self._shape}.json"
-        ask = SingleLineDialog(
-            "Save the input as", f"~/{name}", partial(_save_to_file, self._json_text), note="A new file, for you alone."
-        )
+        save, note = partial(_save_to_file, self._json_text), "Creates a new file that only you can read."
+        ask = SingleLineDialog("Save the API input as", f"~/{name}", save, note=note)
         self.app.push_screen(ask, self._notify_saved)
 
     def _notify_saved(self, path: str | None) -> None:
@@ -136,7 +135,7 @@ def _save_to_file(text: str, typed: str) -> None:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
             file.write(text + "\n")
     except FileExistsError:
-        raise AlreadyExists(f"There is a {one_line(typed, 200)} already; name another.") from None
+        raise AlreadyExists(f"{one_line(typed, 200)} already exists. Choose another name.") from None
     except (OSError, RuntimeError, ValueError) as reason:
         detail = reason.strerror if isinstance(reason, OSError) else str(reason)
-        raise Refused(f"{one_line(typed, 200)} cannot be written: {detail}.") from None
+        raise Refused(f"{one_line(typed, 200)} cannot be written: {detail}. Choose another name.") from None

@@ -60,19 +60,17 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
     }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        _resume_binding("enter", "go", "Go", "Hand the terminal over to the agent"),
-        _resume_binding("d", "folder", "Folder", "Choose another folder to go on in"),
-        _resume_binding("h", "here", "Here", "In the folder of this terminal, or back in its own"),
-        _resume_binding("f", "fork", "Fork", "Go on in a copy that the agent makes, or in the session itself"),
+        _resume_binding("enter", "go", "Resume", "Resume the session in its agent"),
+        _resume_binding("d", "folder", "Folder", "Resume in another folder"),
+        _resume_binding("h", "here", "Here", "Use the folder of this terminal, or the session's own"),
+        _resume_binding("f", "fork", "Fork", "Resume in a fork that the agent makes, or in the session itself"),
         _resume_binding(
-            "p", "permissions", "Permissions", "Let this agent act without asking, from now on; or have it ask again"
+            "p", "permissions", "Permissions", "Always let this agent act without asking, or make it ask again"
         ),
-        _resume_binding("c", "copy", "Copy", "Copy the command, or how it goes on"),
-        _resume_binding("i", "input", "As input", "The conversation as an API takes it, as a file or on the clipboard"),
-        _resume_binding(
-            "w", "write_back", "Write back", "First carry what was corrected here into the agent's own store"
-        ),
-        Binding("escape,q", "dismiss(None)", "Stay", id="resume.stay", tooltip="Stay in Backscroll"),
+        _resume_binding("c", "copy", "Copy", "Copy the command or the instructions"),
+        _resume_binding("i", "input", "API input", "Export the conversation as API input"),
+        _resume_binding("w", "write_back", "Write back", "Write edits back to the agent's store"),
+        Binding("escape,q", "dismiss(None)", "Cancel", id="resume.stay", tooltip="Stay in Backscroll"),
     ]
 
     card_text = query_one("#card-text", Static)
@@ -214,7 +212,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
 
     def action_copy(self) -> None:
         found = self.plan
-        self.post_message(Copy(found.command or found.hint, "the command" if found.command else "how it goes on"))
+        self.post_message(Copy(found.command or found.hint, "the command" if found.command else "the instructions"))
 
     def action_input(self) -> None:
         from tui.screens.rebuild import RebuildScreen

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 REVEAL_SECONDS = 10
 TICK_SECONDS = 1.0
 
-STILL_EXPOSED = "Sealed here, but still readable there. Change it where it is used, then write the new value back."
+STILL_EXPOSED = (
+    "The value is sealed here, but the agent's store still has it in plain text. "
+    "Rotate the secret, then write the new value back."
+)
 
 T = TypeVar("T")
 
@@ -76,19 +79,28 @@ class SecretsScreen(Screen[str | None]):
     DEFAULT_CSS = _CSS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r,enter", "reveal", "Reveal", id="secrets.reveal", tooltip="Show the value for ten seconds"),
-        Binding("enter", "seal", "Seal", id="secrets.seal", tooltip="Seal a value that is unprotected elsewhere"),
-        Binding("y", "copy", "Copy", id="secrets.copy", tooltip="Copy the value; the clipboard is cleared after 30 s"),
-        Binding("a", "add", "Add", id="secrets.add", tooltip="Seal another value"),
-        Binding("e", "replace", "Replace", id="secrets.replace", tooltip="Seal another value under this name"),
-        Binding("x", "remove", "Delete", id="secrets.remove", tooltip="Delete it; u brings it back"),
+        Binding("enter", "seal", "Seal", id="secrets.seal", tooltip="Seal a value that its agent keeps unprotected"),
         Binding(
-            "X", "erase", "Delete for ever", show=False, id="secrets.erase", tooltip="Every version of it, beyond undo"
+            "y", "copy", "Copy", id="secrets.copy", tooltip="Copy the value. The clipboard is cleared after 30 seconds."
         ),
-        Binding("u", "undo", "Undo", show=False, id="secrets.undo", tooltip="Take the newest edit back"),
-        Binding("L", "lock", "Lock", id="secrets.lock", tooltip="Lock the secrets, or unlock them"),
-        Binding("g", "go", "Go to use", show=False, id="secrets.go", tooltip="To the newest tool call that names it"),
-        Binding("ctrl+down", "scroll(1)", "On", show=False, id="secrets.down", tooltip="A line on in the value"),
-        Binding("ctrl+up", "scroll(-1)", "Back", show=False, id="secrets.up", tooltip="A line back in the value"),
+        Binding("a", "add", "Add", id="secrets.add", tooltip="Add a secret"),
+        Binding("e", "replace", "Replace", id="secrets.replace", tooltip="Replace the value of this secret"),
+        Binding("x", "remove", "Delete", id="secrets.remove", tooltip="Delete the secret"),
+        Binding(
+            "X",
+            "erase",
+            "Delete permanently",
+            show=False,
+            id="secrets.erase",
+            tooltip="Delete all versions. This cannot be undone.",
+        ),
+        Binding("u", "undo", "Undo", show=False, id="secrets.undo", tooltip="Undo the newest edit"),
+        Binding("L", "lock", "Lock", id="secrets.lock", tooltip="Lock or unlock the secrets"),
+        Binding("g", "go", "Go to use", show=False, id="secrets.go", tooltip="Go to the newest tool call that uses it"),
+        Binding(
+            "ctrl+down", "scroll(1)", "Scroll down", show=False, id="secrets.down", tooltip="Scroll the value down"
+        ),
+        Binding("ctrl+up", "scroll(-1)", "Scroll up", show=False, id="secrets.up", tooltip="Scroll the value up"),
         Binding("escape,q", "dismiss(None)", "Back", id="secrets.back", tooltip="Back to the session"),
     ]
 
@@ -197,7 +209,7 @@ class SecretsScreen(Screen[str | None]):
         if row is None or not await self._ensure_unlocked():
             return
         value = await self._run_in_thread(partial(self._read_value, row))
-        # A person who has left the row meanwhile does not expect the value there.
+        # A person who has left the row by now does not expect the value there.
         if value is not None and self.is_current and self.table.has_focus and self.table.selected == row:
             self.value_view.show(value)
             self._seconds_left = REVEAL_SECONDS
@@ -272,7 +284,7 @@ class SecretsScreen(Screen[str | None]):
         from tui.dialogs.secret import SecretDialog
 
         if await self._ensure_unlocked():
-            dialog = SecretDialog("A new secret", self._make_seal(None), note=_NAME_NOTE)
+            dialog = SecretDialog("New secret", self._make_seal(None), note=_NAME_NOTE)
             if (name := await self.app.push_screen_wait(dialog)) is not None:
                 self.table.pending_key = name
                 self._reload_secrets()
@@ -283,8 +295,9 @@ class SecretsScreen(Screen[str | None]):
 
         row = self.table.selected
         if row is not None and await self._ensure_unlocked():
-            note = "The version before stays, for undo, until the secret is deleted for ever."
-            dialog = SecretDialog(f"Another value of {row.key}", self._make_seal(row.version), name=row.key, note=note)
+            note = "The previous version is kept for undo until you delete the secret permanently."
+            title = f"Replace the value of {row.key}"
+            dialog = SecretDialog(title, self._make_seal(row.version), name=row.key, note=note)
             if await self.app.push_screen_wait(dialog) is not None:
                 self._reload_secrets()
 
@@ -306,7 +319,7 @@ class SecretsScreen(Screen[str | None]):
         if (row := self.table.selected) is not None:
             remove = partial(self._store.secrets.remove, self._session, row.key, seen=row.version)
             if await self._run_in_thread(lambda: remove() or True):
-                self.app.notify(f"Deleted {row.key}; u brings it back.", timeout=4, markup=False)
+                self.app.notify(f"Deleted {row.key}. Press u to undo.", timeout=4, markup=False)
                 self._reload_secrets()
 
     @threaded(group="edit")
@@ -324,8 +337,8 @@ class SecretsScreen(Screen[str | None]):
         row = self.table.selected
         if row is None:
             return
-        notice = "Every version of it goes, from the store and from its journal. It cannot be undone."
-        if await self.app.push_screen_wait(ConfirmDialog(f"Delete {row.key} for ever?", notice)):
+        notice = "All versions are deleted from the store and the journal. This cannot be undone."
+        if await self.app.push_screen_wait(ConfirmDialog(f"Delete {row.key} permanently?", notice)):
             await self._run_in_thread(partial(self._store.secrets.remove, self._session, row.key, forever=True))
             self._reload_secrets()
 
@@ -369,4 +382,4 @@ class SecretsScreen(Screen[str | None]):
         return super().check_action(action, parameters)
 
 
-_NAME_NOTE = "The name is not sealed; the value is. ctrl+t shows what is typed."
+_NAME_NOTE = "The value is sealed, but the name is not. Press Ctrl+T to show the value."

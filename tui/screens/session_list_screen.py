@@ -34,7 +34,7 @@ class SessionListScreen(StoreScreen[Result]):
 
     AUTO_FOCUS = "SessionListView"
     BINDINGS: ClassVar[list[BindingType]] = [
-        search_binding("list.search", "Only the sessions with these words, or that these filters let through"),
+        search_binding("list.search", "Search sessions by words and filters"),
     ]
 
     bar = query_one(TopBar)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
-from textual.app import ComposeResult, SuspendNotSupported
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -98,11 +98,18 @@ class SummaryScreen(Screen[str | None]):
     DEFAULT_CSS = _CSS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", "Save", id="summary.save", tooltip="Save text and coverage"),
-        Binding("f4", "editor", "Your editor", id="summary.editor", tooltip="Write in $EDITOR, then come back"),
+        Binding("f4", "editor", "Your editor", id="summary.editor", tooltip="Edit the text in $EDITOR"),
         # Priority, because F6 selects a line in a text area.
         Binding("f6", "tidy", "Remove them", priority=True, id="summary.tidy", tooltip="Remove the control characters"),
-        Binding("tab", "app.focus_next", "Next part", id="summary.next", tooltip="Text, versions, turns"),
-        Binding("shift+tab", "app.focus_previous", "Part before", show=False, id="summary.previous", tooltip="Back"),
+        Binding("tab", "app.focus_next", "Next pane", id="summary.next", tooltip="Go to the next pane"),
+        Binding(
+            "shift+tab",
+            "app.focus_previous",
+            "Previous pane",
+            show=False,
+            id="summary.previous",
+            tooltip="Go to the previous pane",
+        ),
         Binding("escape,q", "leave", "Back", id="summary.leave", tooltip="Back to the session"),
     ]
 
@@ -192,11 +199,11 @@ class SummaryScreen(Screen[str | None]):
         self.versions.show(read.versions)
         if read.newer_from_agent:
             when = format_age(read.newer_from_agent.created_at, self._clock())
-            self._show_status(f"Its agent has written a new summary ({when}); see the versions below.", WARNING)
+            self._show_status(f"The agent has written a new summary ({when}). See the versions below.", WARNING)
         self._update_coverage()
 
     def _set_text(self, text: str, *, first: bool = False) -> None:
-        """Replace the text in a way that ctrl+z can undo."""
+        """Replace the text in a way that Ctrl+Z can undo."""
         if first:
             self.area.load_text(text)
         else:
@@ -242,14 +249,9 @@ class SummaryScreen(Screen[str | None]):
         from tui.dialogs.external_editor import edit_in_external_editor
 
         try:
-            with self.app.suspend():
-                text = edit_in_external_editor(self.area.text)
+            self._set_text(edit_in_external_editor(self.app, self.area.text))
         except StoreError as reason:
             self._show_status(str(reason))
-        except SuspendNotSupported:
-            self._show_status("This terminal cannot be lent to an editor.")
-        else:
-            self._set_text(text)
 
     def action_tidy(self) -> None:
         from tui.dialogs.text import CONTROL_CHARACTERS
@@ -277,9 +279,9 @@ class SummaryScreen(Screen[str | None]):
         # An unchanged text is saved as it was read, because the editor changes its line breaks.
         text = self._seen_summary.text if self._seen_summary and not self._is_text_changed else self.area.text
         if self._is_text_changed and CONTROL_CHARACTERS.search(text):
-            self._show_status("The text contains control characters. F6 removes them.")
+            self._show_status("The text contains control characters. Press F6 to remove them.")
         elif not text.strip() and self._seen_summary is None:
-            self._show_status("There is no text yet, so there is nothing to save.")
+            self._show_status("The summary is empty. Enter a text to save.")
         else:
             self._show_status("")
             self._is_busy = True
@@ -290,8 +292,8 @@ class SummaryScreen(Screen[str | None]):
     def _save_in_thread(self, text: str, end: int | None) -> None:
         try:
             self._store.summaries.set(self._session, text, up_to_turn=end, seen=self._seen_summary)
-        except ChangedMeanwhile as meanwhile:
-            theirs = meanwhile.current
+        except ChangedMeanwhile as conflict:
+            theirs = conflict.current
             self.post_message(self.ConflictFound(theirs if isinstance(theirs, Summary) else None))
         except StoreError as reason:
             self.post_message(self.SaveFailed(str(reason)))
@@ -307,7 +309,7 @@ class SummaryScreen(Screen[str | None]):
     @on(Saved)
     def _finish_save(self, saved: Saved) -> None:
         self._is_busy = False
-        self.app.notify("Saved the summary; undo takes it back.", timeout=3, markup=False)
+        self.app.notify("Saved the summary. Press u in the browser to undo.", timeout=3, markup=False)
         if saved.leave:
             self.dismiss(None)
         else:
@@ -319,14 +321,16 @@ class SummaryScreen(Screen[str | None]):
         from tui.dialogs.choice import ConflictDialog
 
         self._is_busy = False
-        text = "Somebody saved another summary while you wrote. Whichever you keep, the other can be put back."
-        screen = ConflictDialog(
-            "Changed meanwhile", text, render_conflict(conflict.theirs, self.area.text, self._end_turn)
+        text = (
+            "Another summary was saved while you were editing. Choose which one to keep. "
+            "If you save yours, the other stays in the versions."
         )
+        lines = render_conflict(conflict.theirs, self.area.text, self._end_turn)
+        screen = ConflictDialog("The summary was changed elsewhere", text, lines)
 
         def decide(choice: str | None) -> None:
             if choice is None:
-                self._show_status("The summary was changed meanwhile; yours is not saved.")
+                self._show_status("Your changes are not saved. The summary was changed elsewhere.")
                 return
             self._seen_summary = conflict.theirs
             if choice == "yours":
@@ -350,7 +354,7 @@ class SummaryScreen(Screen[str | None]):
     @on(SummaryVersionTable.RestoreRequested)
     def _start_restore(self, asked: SummaryVersionTable.RestoreRequested) -> None:
         if self.is_unsaved:
-            self._show_status("Your text is not saved; save it first (ctrl+s), then put the other back.")
+            self._show_status("Your changes are not saved. Press Ctrl+S to save them, then restore the version.")
         elif not self._is_busy and not asked.version.current:
             self._is_busy = True
             self._restore_in_thread(asked.version.key)
@@ -361,15 +365,16 @@ class SummaryScreen(Screen[str | None]):
             self._store.summaries.restore_version(self._session, key, seen=self._seen_summary)
         except ChangedMeanwhile:
             self.app.call_from_thread(self._load_summary, into_editor=True)
-            self.post_message(self.SaveFailed("The summary was changed meanwhile; here is what it says now."))
-        except StoreError as reason:
-            self.post_message(self.SaveFailed(str(reason)))
+            reason = "Not restored. The summary was changed elsewhere. The current text is shown."
+            self.post_message(self.SaveFailed(reason))
+        except StoreError as error:
+            self.post_message(self.SaveFailed(str(error)))
         else:
             self.app.call_from_thread(self._finish_restore)
 
     def _finish_restore(self) -> None:
         self._is_busy = False
-        self.app.notify("Put back; undo takes it back.", timeout=3, markup=False)
+        self.app.notify("Restored the version. Press u in the browser to undo.", timeout=3, markup=False)
         self._load_summary(into_editor=True)
 
     # ── leaving ───────────────────────────────────────────────────────────────────────────────────
@@ -387,6 +392,4 @@ class SummaryScreen(Screen[str | None]):
             elif choice == "drop":
                 self.dismiss(None)
 
-        await self.app.push_screen(
-            UnsavedDialog("The summary is not saved", "What should happen with the text?"), decide
-        )
+        await self.app.push_screen(UnsavedDialog(), decide)

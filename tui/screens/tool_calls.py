@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 MAX_LISTED_CALLS = 500
 """Limits the calls that are listed."""
 
+_SCOPE_TOOLTIP = "Show all tool calls, or those of this folder or git work tree"
+
 _CALL_ORDER_LABELS: dict[CallOrder, str] = {"newest": "newest first", "slowest": "slowest first"}
 _TOOL_ORDER_LABELS: dict[ToolOrder, str] = {"used": "most used", "failing": "most failing", "slowest": "slowest"}
 
@@ -85,11 +87,11 @@ class ToolCallsScreen(TableScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        search_binding("tools.search", "Only the calls with these words, or that these filters let through"),
-        Binding("o", "order", "Order", id="tools.order", tooltip="Newest or slowest; used, failing or slowest"),
-        Binding("s", "scope", "Scope", id="tools.scope", tooltip="Everywhere, this folder, this git work tree"),
-        Binding("n", "names", "By name", id="tools.names", tooltip="The tools by their names, and back to the calls"),
-        Binding("escape,q,A", "leave", "Back", id="tools.back", tooltip="Without words; then, back to the browser"),
+        search_binding("tools.search", "Search tool calls by words and filters"),
+        Binding("o", "order", "Order", id="tools.order", tooltip="Change the order"),
+        Binding("s", "scope", "Scope", id="tools.scope", tooltip=_SCOPE_TOOLTIP),
+        Binding("n", "names", "By tool", id="tools.names", tooltip="Show totals by tool, or the calls"),
+        Binding("escape,q,A", "leave", "Back", id="tools.back", tooltip="Clear the search, then go back"),
     ]
 
     bar = query_one(TopBar)
@@ -135,7 +137,7 @@ class ToolCallsScreen(TableScreen):
         yield Static(id="head")
         yield ToolCallTable()
         yield ToolStatsTable()
-        yield Static(Content.styled("No tool call is like that.", MUTED), id="none")
+        yield Static(Content.styled("No tool calls match.", MUTED), id="none")
         yield KeyHintBar()
 
     def on_mount(self) -> None:

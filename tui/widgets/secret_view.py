@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from store.text.sanitize import sanitize
 from tui.privacy.secret_value import MASK, SecretValue
-from tui.render.styles import FAINT
+from tui.render.styles import FAINT, format_count
 from tui.render.word_wrap import wrap_text
 from tui.textual_compat import RenderedInput
 from tui.widgets.line_view import LineView
@@ -36,9 +36,8 @@ class SecretView(LineView, can_focus=False):
             text = value.text[:MAX_SHOWN_CHARACTERS]
             self._lines += wrap_text(text, max(self.page.width - 2, 1))
             if text != value.text:
-                self._lines.append(
-                    f"… {len(value.text) - MAX_SHOWN_CHARACTERS:,} more characters · copy to get the whole value"
-                )
+                more = format_count(len(value.text) - MAX_SHOWN_CHARACTERS, "more character")
+                self._lines.append(f"… {more} · copy to get the whole value")
         self.line_count = max(len(self._lines), 1)
         self.invalidate_strips()
         self.scroll_to(y=0, animate=False, force=True)

@@ -35,7 +35,9 @@ PREFETCH_INTERVAL = 0.01
 """Seconds after a key, and between two steps, in which lines for the next key are prepared."""
 
 PRERENDER_LINES = 12
-"""The number of lines to prepare in one step, so few that a key pressed meanwhile is not delayed noticeably."""
+"""The number of lines to prepare in one step, so few that a key pressed at that time is not delayed noticeably."""
+
+SCOPE_TOOLTIP = "Show all sessions, or those of this folder or git work tree"
 
 FOLD_CELLS = 3
 """The width at the left of a row in which a click folds it."""
@@ -278,14 +280,10 @@ class SessionListView(SessionRows):
             show=False,
             tooltip="Hide the sessions that came from this one, or go to its parent",
         ),
-        Binding("space", "mark", "Mark", id="list.mark", show=False, tooltip="Mark this session for the next action"),
         Binding(
-            "s",
-            "scope",
-            "Scope",
-            id="list.scope",
-            tooltip="Show all sessions, or those of this folder or git work tree",
+            "space", "mark", "Select", id="list.mark", show=False, tooltip="Select this session for the next action"
         ),
+        Binding("s", "scope", "Scope", id="list.scope", tooltip=SCOPE_TOOLTIP),
         Binding("o", "order", "Order", id="list.order", tooltip="Choose the order and the headings"),
     ]
 

@@ -12,7 +12,7 @@ from store.errors import BadValue
 from store.formats.genai import format_state, parse_state
 from store.model.entry import Json
 from store.sources.adk.state import STATE_KEYS, parse_json_as, parse_state_place, rewrite_state, split_native_id
-from store.sources.kit.write_plan import FactUpdate, ForeignRows, RowChange, WriteBackEdits, WritePlan
+from store.sources.kit.write_plan import SYNC_FIRST, FactUpdate, ForeignRows, RowChange, WriteBackEdits, WritePlan
 from store.text.validate import encode, replace_surrogates
 
 _SESSION_CONDITION = "app_name = ? and user_id = ? and session_id = ?"
@@ -99,7 +99,7 @@ def _plan_value(
     current = _format_state_line(name, state[name])
     line = None if fact.text is None else _format_state_line(name, value)
     if current not in (fact.seen, line):
-        plan.conflicts.append(f"{name!r} was changed in google-adk since it was read; sync first.")
+        plan.conflicts.append(f"{name!r} was changed in google-adk. {SYNC_FIRST}")
         return False
     if current != line:
         try:

@@ -10,6 +10,7 @@ from store.sources import source_label
 from store.sources.contract import ForeignSummary
 from store.sources.kit import sqlite
 from store.sources.kit.write_plan import (
+    SYNC_FIRST,
     FactUpdate,
     ForeignRows,
     RowChange,
@@ -49,7 +50,7 @@ def _plan_summary(
     rows: ForeignRows, session: Mapping[str, Any], summary: ForeignSummary, seen: str, plan: WritePlan
 ) -> None:
     if text_as_read(session["summary"]) not in (seen, summary.text):
-        plan.conflicts.append("Pingu has written a newer summary since it was read; sync first.")
+        plan.conflicts.append(f"Pingu has written a newer summary. {SYNC_FIRST}")
         return
     turns = rows.select("turns", "session_id = ?", session["id"])
     turn_ids = [turn["id"] for turn in sorted(turns, key=lambda turn: (sqlite.as_text(turn["created_at"]), turn["id"]))]

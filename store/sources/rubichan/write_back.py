@@ -8,7 +8,14 @@ from typing import Any
 from store.errors import BadValue
 from store.sources import source_label
 from store.sources.contract import ForeignSummary
-from store.sources.kit.write_plan import ForeignRows, RowChange, WriteBackEdits, WritePlan, plan_session_edits
+from store.sources.kit.write_plan import (
+    SYNC_FIRST,
+    ForeignRows,
+    RowChange,
+    WriteBackEdits,
+    WritePlan,
+    plan_session_edits,
+)
 from store.sources.rubichan.reader import RubichanSnapshot
 
 
@@ -34,7 +41,7 @@ def _plan_summary(
         plan.unsupported.append("Rubichan's snapshot of this session cannot be read. Your summary stays in Backscroll.")
         return
     if snapshot.summary not in (seen, summary.text):
-        plan.conflicts.append("Rubichan has written a newer snapshot since it was read; sync first.")
+        plan.conflicts.append(f"Rubichan has written a newer snapshot. {SYNC_FIRST}")
     elif not summary.text:
         plan.delete_row(rows, "session_snapshots", snapshots[0])
     else:

@@ -62,7 +62,7 @@ class LiveSync:
             self._screen.notify("The sync worker stopped and was started again.", severity="warning")
         else:
             self._screen.app.show_error(
-                StoreError("The sync worker stops again and again: new sessions are not read. Run `backscroll sync`.")
+                StoreError("The sync worker keeps stopping, so new sessions are not read. Run `backscroll sync`.")
             )
 
     def _show_progress(self, done: int, total: int, session_counts: Mapping[str, int], is_finished: bool) -> None:

@@ -33,7 +33,7 @@ from tui.screens.session_list_screen import SessionListScreen
 from tui.screens.store_screen import Clock
 from tui.textual_compat import reliable_timer
 from tui.widgets.key_hints import KeyHintBar
-from tui.widgets.session_list_view import SessionListView
+from tui.widgets.session_list_view import SCOPE_TOOLTIP, SessionListView
 from tui.widgets.top_bar import TopBar
 from tui.workers import threaded, wait_for_opening
 
@@ -64,37 +64,39 @@ class BrowserScreen(SessionListScreen[None]):
     DEFAULT_CLASSES = "-pane-0"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 (declared so by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
-        edit_binding("t", "title", "Title", "Give the session another title"),
-        edit_binding("T", "tags", "Tags", "Tag the session, or all marked ones"),
-        edit_binding("m", "note", "Note", "Write a note on the session"),
-        edit_binding("p", "pin", "Pin", "Pin, or unpin, the session or all marked ones"),
-        edit_binding("a", "archive", "Archive", "Archive, or bring back, the session or all marked ones"),
+        edit_binding("t", "title", "Title", "Change the title of the session, or of all selected sessions"),
+        edit_binding("T", "tags", "Tags", "Tag the session, or all selected sessions"),
+        edit_binding("m", "note", "Note", "Add a note to the session, or to all selected sessions"),
+        edit_binding("p", "pin", "Pin", "Pin or unpin the session, or all selected sessions"),
+        edit_binding("a", "archive", "Archive", "Archive or unarchive the session, or all selected sessions"),
         # Both use one key: if there is nothing to move to the trash, there is a demo to show.
-        Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
-        edit_binding("d", "trash", "Trash", "Move the session, or all marked ones, to the trash"),
-        edit_binding("S", "summary", "Summary", "Read and correct the summary"),
-        edit_binding("dollar_sign", "secrets", "Secrets", "The session's secrets"),
-        edit_binding("w", "write_back", "Write back", "Carry corrections into the store the session came from"),
-        edit_binding("f", "facts", "Facts", "What agents know beyond one conversation"),
-        edit_binding("u", "undo", "Undo", "Take the newest edit back"),
-        edit_binding("U", "journal", "Journal", "Every edit, with before and after"),
-        Binding("A", "tools", "All tool calls", show=False, id="list.tools", tooltip="The tool calls of all sessions"),
+        Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Try Backscroll with made-up conversations"),
+        edit_binding("d", "trash", "Trash", "Move the session, or all selected sessions, to the trash"),
+        edit_binding("S", "summary", "Summary", "Read or edit the summary"),
+        edit_binding("dollar_sign", "secrets", "Secrets", "Show the secrets of the session"),
+        edit_binding("w", "write_back", "Write back", "Write edits back to the agent's store"),
+        edit_binding("f", "facts", "Facts", "Show the facts that agents share"),
+        edit_binding("u", "undo", "Undo", "Undo the newest edit"),
+        edit_binding("U", "journal", "Journal", "Show all edits, with before and after"),
+        Binding(
+            "A", "tools", "All tool calls", show=False, id="list.tools", tooltip="Show the tool calls of all sessions"
+        ),
         # The list has this key, too. With priority, the focus has moved before the next key is handled.
-        Binding("enter", "open_session", "Open", id="list.open", priority=True, tooltip="Read the conversation"),
+        Binding("enter", "open_session", "Open", id="list.open", priority=True, tooltip="Open the session"),
         # The list has these keys, too, but it is hidden if it is empty.
-        Binding("enter", "further", "Tool calls", id="list.further", tooltip="Look for the words among the tool calls"),
-        Binding("s", "scope", "Scope", id="list.scope", tooltip="Everywhere, this folder, this git work tree"),
-        _session_binding("r", "resume", "Resume", "Continue this conversation in its agent", show=True),
-        _session_binding("c", "copy_command", "Copy command", "Copy the command that continues this conversation"),
-        _session_binding("C", "copy_id", "Copy id", "Copy the session's id"),
-        _pane_binding("tab", "next_pane(1)", "next", "Next pane", "To the pane on the right"),
-        _pane_binding("shift+tab", "next_pane(-1)", "previous", "Pane before", "To the pane on the left"),
-        _pane_binding("1", "pane(0)", "sessions", "Sessions", "To the list of sessions"),
-        _pane_binding("2", "pane(1)", "timeline", "Conversation", "To the conversation"),
-        _pane_binding("3", "pane(2)", "record", "Record", "To the record as its agent wrote it"),
-        _pane_binding("z", "zoom", "zoom", "Zoom", "This pane alone, and back"),
-        Binding("escape", "clear", "All sessions", id="list.clear", tooltip="Without words; then, everywhere"),
-        _pane_binding("escape,backspace", "back", "back", "Back", "One step back"),
+        Binding("enter", "further", "Tool calls", id="list.further", tooltip="Search the tool calls for these words"),
+        Binding("s", "scope", "Scope", id="list.scope", tooltip=SCOPE_TOOLTIP),
+        _session_binding("r", "resume", "Resume", "Resume the session in its agent", show=True),
+        _session_binding("c", "copy_command", "Copy command", "Copy the resume command"),
+        _session_binding("C", "copy_id", "Copy id", "Copy the id of the session"),
+        _pane_binding("tab", "next_pane(1)", "next", "Next pane", "Go to the pane on the right"),
+        _pane_binding("shift+tab", "next_pane(-1)", "previous", "Previous pane", "Go to the pane on the left"),
+        _pane_binding("1", "pane(0)", "sessions", "Sessions", "Go to the list of sessions"),
+        _pane_binding("2", "pane(1)", "timeline", "Conversation", "Go to the conversation"),
+        _pane_binding("3", "pane(2)", "record", "Record", "Go to the record as the agent wrote it"),
+        _pane_binding("z", "zoom", "zoom", "Zoom", "Show only this pane, or all panes"),
+        Binding("escape", "clear", "All sessions", id="list.clear", tooltip="Clear the search, then the scope"),
+        _pane_binding("escape,backspace", "back", "back", "Back", "Go back one step"),
     ]
 
     empty_message = query_one("#empty", Static)
@@ -272,7 +274,7 @@ class BrowserScreen(SessionListScreen[None]):
         if forked.is_native:
             self._open_resume_screen(forked.session)
         else:
-            self.notify("Forked; u undoes it.", timeout=3, markup=False)
+            self.notify("Forked the session. Press u to undo.", timeout=3, markup=False)
 
     def handle_list_shown(self, shown: SessionListLayout) -> None:
         self.empty_list.update(shown)
@@ -381,7 +383,7 @@ class BrowserScreen(SessionListScreen[None]):
 
         if (session := self.current_session) is not None:
             plan = plan_resume(session)
-            self.post_message(Copy(plan.command or plan.hint, "the command" if plan.command else "how it goes on"))
+            self.post_message(Copy(plan.command or plan.hint, "the command" if plan.command else "the instructions"))
 
     def action_copy_id(self) -> None:
         if (session := self.current_session) is not None:

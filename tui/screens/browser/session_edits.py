@@ -83,7 +83,7 @@ class SessionEdits:
                 seen = str(conflict.current)  # the dialog shows it, and saving again overwrites it
                 raise
 
-        note = f"Its agent calls it {session.agent_title!r}." if session.agent_title and session.own_title else ""
+        note = f"The agent's title is {session.agent_title!r}." if session.agent_title and session.own_title else ""
         self._screen.app.push_screen(SingleLineDialog("Title", session.title, save, note=note))
 
     def _open_summary(self) -> None:
@@ -120,7 +120,7 @@ class SessionEdits:
     def _toggle_archive(self) -> None:
         self._load_sessions(
             lambda sessions: self._toggle_flag(
-                self._store.sessions.archive, sessions, "archived", "Archived", "Brought back"
+                self._store.sessions.archive, sessions, "archived", "Archived", "Unarchived"
             )
         )
 
@@ -142,7 +142,7 @@ class SessionEdits:
     def _prompt_common_title(self, sessions: Sequence[Session]) -> None:
         from tui.dialogs.text import SingleLineDialog
 
-        note = f"The same for {format_count(len(sessions), 'session')}."
+        note = f"Applies to {format_count(len(sessions), 'session')}."
         self._screen.app.push_screen(
             SingleLineDialog("Title", "", lambda text: self._store.sessions.set_titles(sessions, text), note=note)
         )
@@ -151,7 +151,7 @@ class SessionEdits:
         from tui.dialogs.text import MultilineDialog
 
         is_single = len(sessions) == 1
-        note = session_title(sessions[0]) if is_single else f"On each of {format_count(len(sessions), 'session')}."
+        note = session_title(sessions[0]) if is_single else f"Applies to {format_count(len(sessions), 'session')}."
         self._screen.app.push_screen(
             MultilineDialog("Note", "", lambda text: self._store.notes.add_note_to_all(sessions, text), note=note)
         )
@@ -169,8 +169,8 @@ class SessionEdits:
         def save(text: str) -> None:
             self._store.notes.retag(sessions, text.replace(",", " ").split(), tags)
 
-        count = f"Of {format_count(len(sessions), 'session')}; separated by spaces."
-        note = count if len(sessions) > 1 else "Separated by spaces."
+        count = f"Applies to {format_count(len(sessions), 'session')}. " if len(sessions) > 1 else ""
+        note = f"{count}Separate tags with spaces."
         self._screen.app.push_screen(SingleLineDialog("Tags", " ".join(tags), save, note=note))
 
     def _toggle_flag(
@@ -179,10 +179,10 @@ class SessionEdits:
         """Set the flag on all sessions, or remove it if all of them have it."""
         is_on = not all(getattr(session, column) for session in sessions)
         verb, count = done if is_on else undone, format_count(len(sessions), "session")
-        self._run_in_thread(lambda: set_flag(sessions, is_on), f"{verb} {count}; u undoes it.")
+        self._run_in_thread(lambda: set_flag(sessions, is_on), f"{verb} {count}. Press u to undo.")
 
     def _trash_sessions(self, sessions: Sequence[Session]) -> None:
-        notice = f"Moved {format_count(len(sessions), 'session')} to the trash; u brings back."
+        notice = f"Moved {format_count(len(sessions), 'session')} to the trash. Press u to undo."
         self._run_in_thread(lambda: self._store.sessions.delete(sessions), notice)
         self._screen.sessions.set_marked(frozenset())
 

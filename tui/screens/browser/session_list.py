@@ -233,7 +233,7 @@ class SessionList:
         if loaded.generation != self._generation:
             return
         sessions, bar = self._screen.sessions, self._screen.bar
-        # A person who has moved into the list meanwhile keeps the session under the cursor.
+        # A person who has moved into the list by now keeps the session under the cursor.
         is_in_list = loaded.is_typed and loaded.is_complete and (sessions.cursor > 0 or not bar.query_input.has_focus)
         sessions.show(
             loaded.session_list, loaded.rows, follow=loaded.keep_cursor or is_in_list, whole=loaded.is_complete

@@ -41,13 +41,13 @@ from tui.workers import threaded
 
 class JsonView(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "fold", "Fold", show=False, id="json.fold", tooltip="Open or fold this row"),
+        Binding("enter,space", "fold", "Fold", show=False, id="json.fold", tooltip="Fold or unfold this row"),
         Binding(
-            "right,l", "open", "Open", show=False, id="json.open", tooltip="Open this row, or go to its first child"
+            "right,l", "open", "Unfold", show=False, id="json.open", tooltip="Unfold this row, or go to its first child"
         ),
         Binding("left,h", "close", "Fold", show=False, id="json.close", tooltip="Fold this row, or go to its parent"),
         Binding("o", "inside", "JSON inside", id="json.inside", tooltip="Open the JSON inside this string"),
-        Binding("H", "fold_all", "Fold all", show=False, id="json.fold_all", tooltip="Fold or open everything"),
+        Binding("H", "fold_all", "Fold all", show=False, id="json.fold_all", tooltip="Fold or unfold everything"),
     ]
 
     class PathChanged(DataMessage):
@@ -130,13 +130,13 @@ class JsonView(CursorView):
             return
         value = row.value_row.value
         if type(value) is str:
-            self.post_message(Copy(value, "value"))
+            self.post_message(Copy(value, "the value"))
         else:
             self._copy_formatted(value)
 
     @threaded(group="copy")
     def _copy_formatted(self, value: Json) -> None:
-        self.post_message(Copy(format_json(value), "value"))
+        self.post_message(Copy(format_json(value), "the value"))
 
     # ── painting ──────────────────────────────────────────────────────────────────────────────────
 
@@ -347,8 +347,8 @@ class JsonPane(FindPane):
         self.json_view.copy_value()
 
     def action_copy_path(self) -> None:
-        self.post_message(Copy(self.json_view.path, "path"))
+        self.post_message(Copy(self.json_view.path, "the path"))
 
     def action_copy_all(self) -> None:
         if self._record is not None:
-            self.post_message(Copy(self._record.decode("utf-8", "replace"), "record"))
+            self.post_message(Copy(self._record.decode("utf-8", "replace"), "the record"))

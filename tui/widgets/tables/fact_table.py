@@ -18,7 +18,7 @@ from tui.widgets.cursor_view import CursorView
 
 class FactTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", "Mark", show=False, id="facts.mark", tooltip="Mark this fact for the next action"),
+        Binding("space", "mark", "Select", show=False, id="facts.mark", tooltip="Select this fact for the next action"),
     ]
 
     class Highlighted(Message):

@@ -40,12 +40,12 @@ class TimelineView(CardView):
         _timeline_binding("pageup,ctrl+u,b", "page(-1)", "page_up", "Page up", "Up one page"),
         _timeline_binding("home,g", "first", "first", "Start", "Go to the start"),
         _timeline_binding("end,G", "last", "last", "End", "Go to the end"),
-        _timeline_binding("J", "turn(1)", "next_turn", "Next turn", "Next prompt"),
-        _timeline_binding("K", "turn(-1)", "previous_turn", "Previous turn", "Previous prompt"),
+        _timeline_binding("J", "turn(1)", "next_turn", "Next turn", "Next turn"),
+        _timeline_binding("K", "turn(-1)", "previous_turn", "Previous turn", "Previous turn"),
         _timeline_binding("x", "call(1)", "next_call", "Next call", "Next tool call"),
         _timeline_binding("X", "call(-1)", "previous_call", "Previous call", "Previous tool call"),
-        _timeline_binding("e", "error(1)", "next_error", "Next error", "Next failure", show=True),
-        _timeline_binding("E", "error(-1)", "previous_error", "Previous error", "Previous failure"),
+        _timeline_binding("e", "error(1)", "next_error", "Next error", "Next error", show=True),
+        _timeline_binding("E", "error(-1)", "previous_error", "Previous error", "Previous error"),
         _timeline_binding("n", "hit(1)", "next_hit", "Next hit", "Next place where the words were found"),
         _timeline_binding("N", "hit(-1)", "previous_hit", "Previous hit", "Previous place where the words were found"),
         _timeline_binding(
@@ -137,10 +137,10 @@ class TimelineView(CardView):
             self.move_cursor(ItemPosition(index, 0), self.page.height // 4)
 
     def action_call(self, by: int) -> None:
-        self._move_to_next(by, lambda turn: turn.calls > 0, lambda item: item.call is not None, "tool call")
+        self._move_to_next(by, lambda turn: turn.calls > 0, lambda item: item.call is not None, "tool calls")
 
     def action_error(self, by: int) -> None:
-        self._move_to_next(by, lambda turn: turn.errors > 0, lambda item: item.has_failed, "failure")
+        self._move_to_next(by, lambda turn: turn.errors > 0, lambda item: item.has_failed, "errors")
 
     def _move_to_next(
         self, by: int, turn_has: Callable[[TurnOutline], bool], matches: Callable[[TimelineItem], bool], name: str
@@ -304,19 +304,19 @@ class TimelineView(CardView):
 
     def _copy(self) -> None:
         if (item := self.current_item) is not None:
-            self.post_message(Copy(_copied_text(item), _COPY_LABELS.get(item.kind, "entry")))
+            self.post_message(Copy(_copied_text(item), _COPY_LABELS.get(item.kind, "the item")))
 
     def action_copy_turn(self) -> None:
         if (turn := self.cards.turn(self.cursor.turn)) is not None:
             texts = [entry.text for entry in turn.entries if entry.kind == "message" and entry.text.strip()]
-            self.post_message(Copy("\n\n".join(texts), "turn"))
+            self.post_message(Copy("\n\n".join(texts), "the turn"))
 
     def action_copy_code(self) -> None:
         from tui.render.markdown import find_fenced_code
 
         blocks_of_code = find_fenced_code(self.current_item.text) if self.current_item is not None else []
         if blocks_of_code:
-            self.post_message(Copy("\n".join(blocks_of_code), "code"))
+            self.post_message(Copy("\n".join(blocks_of_code), "the code"))
         else:
             self.notify("No code block in this item.", timeout=2, markup=False)
 
@@ -332,10 +332,10 @@ class TimelineView(CardView):
 
 
 _COPY_LABELS = {
-    "prompt": "prompt",
-    "thinking": "thinking",
-    "call": "call and result",
-    "text": "answer",
+    "prompt": "the prompt",
+    "thinking": "the thinking",
+    "call": "the call and its result",
+    "text": "the answer",
 }
 
 
