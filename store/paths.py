@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from store.errors import StoreError, Unreadable
+from store.errors import StoreError, Unreadable, WriteFailed
 
 _MAC_FOLDER = "Library/Application Support"
 
@@ -90,3 +92,31 @@ def _configured_path() -> str:
 def make_private_folder(path: Path) -> Path:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path
+
+
+def refuse_planted(path: Path) -> None:
+    """Raise an error for a link or a folder that another user may have put there, to lead our writes elsewhere.
+
+    Anybody can make one beside a store in a shared folder such as /tmp, but not in the name of somebody else.
+    """
+    with suppress(FileNotFoundError):
+        status, parent = path.lstat(), path.parent.stat()
+        is_shared = bool(parent.st_mode & 0o022) and status.st_uid != parent.st_uid
+        is_planted = stat.S_ISLNK(status.st_mode) or (stat.S_ISDIR(status.st_mode) and is_shared)
+        if is_planted and status.st_uid not in (os.geteuid(), 0):
+            raise WriteFailed(f"{path} was made by another user, so nothing was written there. Remove it.")
+
+
+def replace_private_file(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read, completely or not at all.
+
+    Nothing that has the name of the file is opened: a link there is replaced, and what it leads to stays as it is.
+    """
+    partial = make_private_folder(path.parent) / f".{path.name}.{os.getpid()}.part"
+    partial.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(data)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -113,7 +113,7 @@ class Store(AgentMethods):
         try:
             create_private_file(path)
             with translate_errors(path):
-                prepare_database(path, self.connection, lambda: self._rebuild_index(notify))
+                prepare_database(path, self.connection, lambda: self._rebuild_index(notify), notify)
         except BaseException:
             self.close()
             raise
@@ -134,7 +134,7 @@ class Store(AgentMethods):
 
     def _rebuild_index(self, notify: Callable[[str], object]) -> None:
         notify("Rebuilding the search index of an older store: about a minute per gigabyte.")
-        self.search.reindex()
+        self.search.reindex(notify)
 
     @classmethod
     def memory(cls) -> Self:

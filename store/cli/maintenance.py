@@ -34,7 +34,7 @@ def doctor(store: Store, session_id: str | None, reindex: bool, as_json: bool) -
 
     session = store.sessions.find(session_id) if session_id else None
     if reindex:
-        output.notify(f"{format_count(store.search.reindex(), 'session')} reindexed.")
+        output.notify(f"{format_count(store.search.reindex(output.notify), 'session')} reindexed.")
     problems = check_store(store, session)
     if as_json:
         output.emit_json({"problems": [{"where": problem.where, "reason": problem.what} for problem in problems]})

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from store.database.progress import Notify
 from store.errors import BadValue, Busy, Damaged, Refused, StoreError, TooNew, Unreadable, WriteFailed
-from store.paths import make_private_folder
+from store.paths import make_private_folder, refuse_planted
 
 SCHEMA_VERSION = 14
 """Equals the number of migrations. It is repeated here because `store.database.migrations` imports sqlite-utils, which
@@ -132,12 +133,20 @@ def _try_execute(connection: sqlite3.Connection, statement: str, deadline: float
     return True
 
 
-def prepare_database(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object]) -> None:
-    """Create the tables in a new file, migrate an old store, and refuse any other file."""
+def prepare_database(
+    path: Path,
+    connection: sqlite3.Connection,
+    reindex: Callable[[], object],
+    notify: Notify = str,
+) -> None:
+    """Create the tables in a new file, migrate an old store, and refuse any other file.
+
+    `notify` is called with sentences about a migration that takes long.
+    """
     version = _read_schema_version(path, connection)
     _refuse_truncated(path, connection)
     if version < SCHEMA_VERSION:
-        _migrate(path, connection, reindex)
+        _migrate(path, connection, reindex, notify)
     if connection.execute("pragma journal_mode").fetchone()[0] != "wal":
         execute_with_retry(connection, "pragma journal_mode = wal")
 
@@ -166,7 +175,7 @@ def _read_schema_version(path: Path, connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object]) -> None:
+def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object], notify: Notify) -> None:
     from sqlite_utils import Database
 
     from store.database.backup import back_up_before_migration
@@ -181,7 +190,7 @@ def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], o
         # Another process may have migrated the store while this one waited for the lock.
         version = _read_schema_version(path, connection)
         if 0 < version < SCHEMA_VERSION:
-            back_up_before_migration(path, connection)
+            back_up_before_migration(path, connection, notify)
         if version < SCHEMA_VERSION:
             migrations.apply(Database(connection))
             if 0 < version < LAST_REINDEXING_MIGRATION:
@@ -202,7 +211,9 @@ def create_private_file(path: Path) -> bool:
     """
     try:
         make_private_folder(path.parent)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        refuse_planted(path)
+        # A link of the person's own leads to a file that may not exist yet.
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         if path.is_dir():
             raise Unreadable(f"{path} is a folder, not a store. Choose a file in it.") from None

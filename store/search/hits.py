@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
+from store.database.progress import Notify, ProgressNotifier
 from store.model.entry import Part, Thinking, ToolCall, ToolResult, readable_text
 from store.model.knowledge import Hit
 from store.model.session import entry_id
@@ -112,13 +113,15 @@ class Search:
                 tools.append((entry.key, text))
         return conversation, tools
 
-    def reindex(self) -> int:
+    def reindex(self, notify: Notify = str) -> int:
         """Rebuild both indexes from the entries. Return the number of sessions."""
+        progress = ProgressNotifier(notify)
         keys = [key for (key,) in self._store.rows("select key from sessions order by key")]
         with self._store.transaction() as connection:
             for table in _FTS_TABLES:
                 connection.execute(f"insert into {table} ({table}) values ('delete-all')")
-            for key in keys:
+            for done, key in enumerate(keys):
+                progress.report(f"{done:,} of {len(keys):,} sessions are in the search index.")
                 self.queue_rows(*self.build_rows(key))
                 self.flush()
         return len(keys)

@@ -59,5 +59,4 @@ class AttemptLog:
 
     def _write(self, log: dict[str, tuple[int, float]]) -> None:
         with suppress(OSError):  # without the file, there is no delay
-            paths.make_private_folder(self._file.parent)
-            self._file.write_bytes(encode({store: list(entry) for store, entry in log.items()}))
+            paths.replace_private_file(self._file, encode({store: list(entry) for store, entry in log.items()}))

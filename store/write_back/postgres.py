@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store.database.backup import atomic_backup_file, delete_backups
+from store.database.backup import atomic_backup_file, backup_time, delete_backups
 from store.errors import BadValue
 from store.sources.kit import postgres
 from store.sources.kit.locator import locator_name
 from store.sources.kit.write_plan import CascadeRule, RowChange
-from store.text.validate import encode, utc_timestamp
+from store.text.validate import encode
 from store.write_back.sqlite import BACKUPS_KEPT, DatabaseRows, list_backups, quote_name, verify_unchanged
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def swap_rows(locator: str, changes: Sequence[RowChange], *, exclusive: bool) ->
 
 def back_up(folder: Path, name: str, locator: str, changes: Sequence[RowChange]) -> Path:
     """Write the rows that will change to a JSON file, since there is no database file to copy."""
-    target = folder / f"{utc_timestamp().replace(':', '')}-{name}-{locator_name(locator)}.json"
+    target = folder / f"{backup_time()}-{name}-{locator_name(locator)}.json"
     rows = [{"table": change.table, "key": change.key, "columns": change.before} for change in changes if change.before]
     with atomic_backup_file(locator, target) as unfinished:
         unfinished.write_bytes(encode({"locator": locator, "rows": rows}))

@@ -16,11 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from store.database.backup import copy_database, delete_backups
+from store.database.backup import backup_time, copy_database, delete_backups, sort_newest_first
 from store.errors import BadValue, Busy, ChangedMeanwhile, WriteFailed
 from store.sources.kit import sqlite
 from store.sources.kit.write_plan import CascadeRule, RowChange, SecretText
-from store.text.validate import utc_timestamp
 from store.write_back.processes import find_processes_using
 
 BACKUPS_KEPT = 5
@@ -321,7 +320,7 @@ def verify_unchanged(rows: DatabaseRows, change: RowChange, locator: str) -> Non
 def back_up(folder: Path, name: str, locator: str, _: Sequence[RowChange]) -> Path:
     """Copy the complete database."""
     path = Path(locator)
-    target = folder / f"{utc_timestamp().replace(':', '')}-{name}-{path.name}"
+    target = folder / f"{backup_time()}-{name}-{path.name}"
     with sqlite.private_copy(path) as copy, closing(sqlite3.connect(copy)) as connection:
         copy_database(path, connection, target)
     delete_backups(list_backups(folder, name)[BACKUPS_KEPT:])
@@ -330,7 +329,7 @@ def back_up(folder: Path, name: str, locator: str, _: Sequence[RowChange]) -> Pa
 
 def list_backups(folder: Path, name: str) -> list[Path]:
     """Return the backups with that name, newest first."""
-    return sorted(folder.glob(f"*-{name}-*"), reverse=True)
+    return sort_newest_first(folder.glob(f"*-{name}-*"))
 
 
 def refuse_while_open(locator: str) -> None:

@@ -123,6 +123,7 @@ def test_the_contents_of_an_old_store_are_found_after_its_migration(tmp_path: Pa
     notices: list[str] = []
     with Store.open(path, notify=notices.append) as store:
         assert len(notices) == 1, "rebuilding the index is announced"
+        assert notices.pop(0).startswith("Backing up ")
         assert [hit.entry for hit in store.search.find("narwhal")[0]] == ["a#0"]
         assert [hit.entry for hit in store.search.find("look pole")[0]] == ["a#1"]
         assert not check_store(store)
@@ -167,7 +168,10 @@ def test_free_pages_are_given_back_to_the_disk(store: Store) -> None:
 
 
 def test_only_the_newest_backups_are_kept(store: Store) -> None:
-    backups = [create_backup(store.path, store.connection) for _ in range(5)]
+    backups = []
+    for number in range(5):
+        store.create_session(f"s{number}")
+        backups.append(create_backup(store.path, store.connection))
     assert list_backups(store.path) == sorted(backups, reverse=True)[:MAX_BACKUPS]
 
 

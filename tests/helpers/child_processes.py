@@ -12,8 +12,10 @@ import itertools
 import json
 import os
 import random
+import re
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -21,12 +23,13 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sqlite_utils import Database
 
 import store.sync.engine  # noqa: F401  # must be loaded before a child gives up the right to read modules
 from store import sources
-from store.database import connection, migrations
+from store.database import backup, connection, migrations, progress
 from store.errors import NotFound, StoreError, Unreadable
 from store.model.entry import Json
 from store.model.session import Session
@@ -431,6 +434,33 @@ def migrate(report: Reporter, path: str, linger: bool = False) -> None:
     report("done")
     if linger:
         signal.pause()
+
+
+def die_while_migrating(report: Reporter, path: str, statements: int, during_backup: bool = False) -> None:
+    """Open an old store, and die before one of the statements, or in the middle of the backup.
+
+    Report the number of statements if there are fewer.
+    """
+    counter = itertools.count(1)
+    connect = sqlite3.connect
+
+    def count_statement(_: str) -> None:
+        if next(counter) == statements:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def connect_counting(*args: Any, **options: Any) -> sqlite3.Connection:
+        opened = connect(*args, **options)
+        opened.set_trace_callback(count_statement)
+        return opened
+
+    def die_at_percentage(sentence: str) -> None:
+        if during_backup and re.match(r"[1-9]\d* %", sentence):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sqlite3.connect = connect_counting
+    backup.PAGES_PER_STEP, progress.PROGRESS_SECONDS = 5, 0.0
+    Store.open(path, notify=die_at_percentage).close()
+    report(next(counter) - 1)
 
 
 def _rewrite_everything(db: Database) -> None:

@@ -21,6 +21,7 @@ from child_processes import (
     ForkServer,
     append_messages,
     append_until_stopped,
+    die_while_migrating,
     edit_until_killed,
     editable_state,
     migrate,
@@ -247,3 +248,78 @@ def test_killed_while_migrating(tmp_path: Path, children: ForkServer) -> None:
         assert list(folder.rglob("*.part")) == []
         shutil.rmtree(folder)
     assert timer.is_even(), vars(timer)
+
+
+STATEMENT_STEP = max(1, 1_000 // KILLS)
+
+
+def create_very_old_store(path: Path) -> None:
+    """Create a store of the third version, whose index must be built again. It has entries, a summary and a secret."""
+    db = Database(path)
+    migrations.apply(db, stop_before="m004_search")
+    db.execute(f"pragma application_id = {APPLICATION_ID}")
+    db.execute("pragma user_version = 3")
+    with db.atomic():
+        for n in range(1, 31):
+            db.execute(
+                "insert into sessions (key, id, native_id, created_at, updated_at, system_prompt, head, tail, entries)"
+                " values (?1, 's' || ?1, 's' || ?1, '2026', '2026', hex(randomblob(2000)), ?1 * 2, ?1 * 2 + 1, 1)",
+                (n,),
+            )
+            db.execute(
+                "insert into entries (key, session, parent, seq, turn, kind, created_at)"
+                " values (?1 * 2, ?1, null, -1, 0, 'header', '2026')",
+                (n,),
+            )
+            db.execute(
+                "insert into entries (key, session, parent, seq, turn, kind, role, text, created_at)"
+                " values (?1 * 2 + 1, ?1, ?1 * 2, 0, 0, 'message', 'user', 'about narwhal ' || ?1, '2026')",
+                (n,),
+            )
+        db.execute("insert into summaries (session, text, origin, created_at) values (1, 'kept', 'person', '2026')")
+        db.execute("insert into secrets (session, key, version, sealed, created_at) values (1, 'K', 1, x'00', '2026')")
+    db.close()
+
+
+def test_killed_before_every_statement_of_a_migration(tmp_path: Path, children: ForkServer) -> None:
+    """The old store is whole, in the file or in its log, and the next opening completes the migration."""
+    first = tmp_path / "first.db"
+    create_very_old_store(first)
+    old = read_database(first)
+    path = Path(shutil.copy(first, tmp_path / "store.db"))
+    (count,) = children.run(die_while_migrating, str(path), 0).messages
+    new = read_database(path)
+    for n in range(1, count, STATEMENT_STEP):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        path = Path(shutil.copy(first, folder / "store.db"))
+        killed = children.run(die_while_migrating, str(path), n)
+        assert (killed.messages, killed.refusal, killed.crash) == ([], "", "")
+        assert read_database(path) in (old, new)
+        with Store.open(path) as store:
+            assert store.search.find("narwhal")[1] == 30
+        assert read_database(path) == new
+        assert [read_database(copy) for copy in list_backups(path)] == [old]
+        shutil.rmtree(folder)
+
+
+def test_killed_in_the_middle_of_the_backup(tmp_path: Path, children: ForkServer) -> None:
+    """What is left of the backup is removed. Backups of earlier versions stay, however often it is killed."""
+    path = tmp_path / "store.db"
+    create_very_old_store(path)
+    old = read_database(path)
+    backups = tmp_path / "store.db.backups"
+    backups.mkdir()
+    earlier = backups / "2025-01-01T000000.000000Z.db"
+    earlier.write_text("an earlier version")
+    for _ in range(5):
+        children.run(die_while_migrating, str(path), 0, True)
+        assert len(list(backups.glob("*.part*"))) == 2, "SQLite keeps a journal beside the copy"
+    for _ in range(5):
+        children.run(die_while_migrating, str(path), 60)
+    assert read_database(path) == old
+    Store.open(path).close()
+    newest, *others = list_backups(path)
+    assert read_database(newest) == old
+    assert others == [earlier]
+    assert list(backups.glob("*.part*")) == []
