@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
-from store.conversations.derive import DerivedRows, UnpairedResult, derive_rows
+from store.conversations.derive import DerivedRows, UnpairedResult, derive_rows, find_duration
 from store.errors import NotFound, Refused
 from store.model.entry import NewEntry
 
@@ -50,7 +50,8 @@ _INSERT_CALL = """
 """
 _EXTEND_TURN = "update turns set last_seq = ?, ended_at = max(ended_at, ?) where session = ? and n = ?"
 _FIND_PENDING_CALL = """
-    select key from tool_calls where session = ? and call_id = ? and status = 'pending' order by key desc limit 1
+    select tool_calls.key, entries.created_at from tool_calls join entries on entries.key = tool_calls.entry
+    where tool_calls.session = ? and call_id = ? and status = 'pending' order by tool_calls.key desc limit 1
 """
 _CLOSE_CALL = """
     update tool_calls set status = ?, duration_ms = ?, result_entry = ?, result_part = ?,
@@ -139,13 +140,15 @@ class _BatchWriter:
         Return whether the session has one more error.
         """
         connection = self.store.connection
-        position = (result.duration_ms, self.first_entry + result.entry, result.part)
+        position = (self.first_entry + result.entry, result.part)
         pending = connection.execute(_FIND_PENDING_CALL, (self.session, result.call_id)).fetchone()
         if pending is None:
             identity = (self.session, self.last_turn + result.turn, result.call_id, result.name)
-            connection.execute(_INSERT_ORPHAN_RESULT, (*identity, *position, result.inherited))
+            connection.execute(_INSERT_ORPHAN_RESULT, (*identity, result.duration_ms, *position, result.inherited))
             return False
-        connection.execute(_CLOSE_CALL, (result.status, *position, result.name, pending[0]))
+        call, called_at = pending
+        duration = find_duration(result.duration_ms, called_at, result.answered_at)
+        connection.execute(_CLOSE_CALL, (result.status, duration, *position, result.name, call))
         return result.status == "error" and not result.inherited
 
     def _update_session(self, rows: DerivedRows, errors: int) -> None:

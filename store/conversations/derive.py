@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from store.errors import Refused
@@ -61,6 +62,19 @@ def prompt_title(text: str) -> str:
     return " ".join(text[: PROMPT_TITLE_LENGTH * 4].split())[:PROMPT_TITLE_LENGTH]
 
 
+def find_duration(stated_ms: float | None, called_at: str, answered_at: str) -> float | None:
+    """Return how long a call took: what its source states, or else the time from the call to the result.
+
+    Equal times say nothing: some agents write a call and its result together, or give a record the time of another.
+    """
+    if stated_ms is not None or answered_at <= called_at or not called_at:
+        return stated_ms
+    try:
+        return (datetime.fromisoformat(answered_at) - datetime.fromisoformat(called_at)) / timedelta(milliseconds=1)
+    except (ValueError, TypeError):
+        return None
+
+
 def derive_rows(entries: Sequence[NewEntry]) -> DerivedRows:
     builder = _RowBuilder()
     for entry in entries:
@@ -87,7 +101,8 @@ class _RowBuilder:
         self._numbers_by_identity: dict[int, int] = {}
         self._places: dict[str, int] = {}
         self._calls: list[list[Any]] = []
-        self._open_calls: dict[str, list[Any]] = {}
+        self._open_calls: dict[str, tuple[list[Any], str]] = {}
+        "Holds the row of each call without a result, and the time that its entry states."
 
     def add(self, entry: NewEntry) -> None:
         rows, n = self.rows, len(self.rows.entries)
@@ -178,34 +193,47 @@ class _RowBuilder:
             return
         for index, part in enumerate(entry.parts):
             if isinstance(part, ToolCall):
-                self._open_call(n, index, part, entry.inherited)
+                self._open_call(n, index, part, entry)
             elif isinstance(part, ToolResult):
-                self._close_call(n, index, part, entry.inherited)
+                self._close_call(n, index, part, entry)
         if is_indexed:
             if (indexed_text := conversation_text(text, entry.parts)) is not None:
                 self.rows.conversation_texts.append((n, indexed_text))
             if (indexed_text := tools_text(entry.parts)) is not None:
                 self.rows.tool_texts.append((n, indexed_text))
 
-    def _open_call(self, n: int, index: int, call: ToolCall, inherited: bool) -> None:
+    def _open_call(self, n: int, index: int, call: ToolCall, entry: NewEntry) -> None:
         call_id = replace_surrogates(call.id)
-        row = [self._turn, call_id, replace_surrogates(call.name), "pending", "", n, index, "", "", int(inherited)]
+        name = replace_surrogates(call.name)
+        row = [self._turn, call_id, name, "pending", "", n, index, "", "", int(entry.inherited)]
         self._calls.append(row)
-        self._open_calls[call_id] = row
-        self._counts["tool_calls"] += not inherited
+        self._open_calls[call_id] = row, entry.created_at
+        self._counts["tool_calls"] += not entry.inherited
 
-    def _close_call(self, n: int, index: int, result: ToolResult, inherited: bool) -> None:
+    def _close_call(self, n: int, index: int, result: ToolResult, entry: NewEntry) -> None:
         call_id = replace_surrogates(result.call_id)
         status = "error" if result.is_error else "ok"
-        row = self._open_calls.pop(call_id, None)
-        if row is not None:
-            row[_STATUS_AND_DURATION] = [status, "" if result.duration_ms is None else result.duration_ms]
+        open_call = self._open_calls.pop(call_id, None)
+        if open_call is not None:
+            row, called_at = open_call
+            duration = find_duration(result.duration_ms, called_at, entry.created_at)
+            row[_STATUS_AND_DURATION] = [status, "" if duration is None else duration]
             row[_RESULT_POSITION] = [n, index]
-            self._counts["errors"] += result.is_error and not inherited
+            self._counts["errors"] += result.is_error and not entry.inherited
             return
         name = replace_surrogates(result.name)
         self.rows.unpaired_results.append(
-            UnpairedResult(call_id, name, self._turn, status, result.duration_ms, n, index, inherited)
+            UnpairedResult(
+                call_id,
+                name,
+                self._turn,
+                status,
+                result.duration_ms,
+                n,
+                index,
+                inherited=entry.inherited,
+                answered_at=entry.created_at,
+            )
         )
 
     def _add_to_counts(self, entry: NewEntry) -> None:
@@ -243,6 +271,8 @@ class UnpairedResult:
     entry: int
     part: int
     inherited: bool
+    answered_at: str
+    "The time that its entry states; empty when it states none."
 
 
 @dataclass(slots=True)

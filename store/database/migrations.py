@@ -92,6 +92,11 @@ def m013_newest_at_a_glance(db: Database) -> None:
 
 
 @migrations()
+def m014_call_durations(db: Database) -> None:
+    _execute(db, CALL_DURATIONS)
+
+
+@migrations()
 def m015_cache_writes(db: Database) -> None:
     _execute(db, CACHE_WRITES)
 
@@ -485,6 +490,17 @@ drop index sessions_newest
 create index sessions_newest on sessions(
     updated_at desc, key desc, deleted, relation, cwd, head, tail, own_title, agent_title, id
 ) where deleted = 0
+"""
+
+# New calls get their durations when they are stored. Entries that the store has are not derived again, so calls that it
+# read from agents get theirs here, in milliseconds.
+CALL_DURATIONS = """
+update tool_calls
+set duration_ms = round((julianday(answered.created_at) - julianday(asked.created_at)) * 86400000)
+from entries as asked, entries as answered
+where asked.key = tool_calls.entry and answered.key = tool_calls.result_entry
+    and duration_ms is null and answered.created_at > asked.created_at
+    and tool_calls.session in (select key from sessions where source != 'library')
 """
 
 # Until now one number counted the tokens that were read from a cache and those that were written to one. How many were

@@ -40,6 +40,40 @@ def test_calls_of_a_session_are_listed_in_order_without_results(store: Store) ->
     assert {call.result for call in calls} == {None}
 
 
+CALLED_AT, ANSWERED_AT = "2026-05-01T10:00:01.250000Z", "2026-05-01T10:00:03.750000Z"
+
+
+@pytest.mark.parametrize(
+    ("called_at", "answered_at", "stated_ms", "expected"),
+    [
+        (CALLED_AT, ANSWERED_AT, None, 2500.0),
+        (CALLED_AT, ANSWERED_AT, 7.0, 7.0),
+        (CALLED_AT, ANSWERED_AT, 0.0, 0.0),
+        (CALLED_AT, CALLED_AT, None, None),
+        (ANSWERED_AT, CALLED_AT, None, None),
+        (CALLED_AT, "later", None, None),
+        (CALLED_AT, "", None, None),
+    ],
+)
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_duration_is_stated_or_the_time_from_the_call_to_its_result(
+    store: Store, called_at: str, answered_at: str, stated_ms: float | None, expected: float | None, batches: int
+) -> None:
+    session = store.sessions.create("s")
+    call = NewEntry(role="assistant", parts=(ToolCall("1", "Read", {}),), created_at=called_at)
+    result = NewEntry(role="tool", parts=(ToolResult("1", "", duration_ms=stated_ms),), created_at=answered_at)
+    for entries in [[call, result]] if batches == 1 else [[call], [result]]:
+        store.chains.append(session.key, entries)
+    (paired,) = store.chains.tool_calls(session.key)
+    assert (paired.status, paired.duration_ms) == ("ok", expected)
+
+
+def test_entries_that_are_stored_together_without_times_have_no_duration(store: Store) -> None:
+    create_session_with_calls(store)
+    durations = {call.call_id: call.duration_ms for call in store.chains.tool_calls(store.sessions.get("s").key)}
+    assert durations == {"1": None, "2": 7.0, "3": None, "unknown": None}
+
+
 def test_a_single_call_equals_the_call_in_its_turn(store: Store) -> None:
     session = create_session_with_calls(store)
     full_calls = store.chains.tool_calls(session)

@@ -19,6 +19,7 @@ from store.database.connection import APPLICATION_ID, SCHEMA_VERSION
 from store.database.migrations import SEARCH, migrations
 from store.doctor import check_store
 from store.errors import Refused, StoreError, TooNew, Unreadable
+from store.model.entry import NewEntry, ToolCall, ToolResult
 from store.store import Store
 
 
@@ -129,6 +130,25 @@ def test_the_contents_of_an_old_store_are_found_after_its_migration(tmp_path: Pa
         assert not check_store(store)
     Store.open(path, notify=notices.append).close()
     assert len(notices) == 1
+
+
+def test_the_calls_of_an_old_store_get_their_durations(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        session = store.sessions.create("a", source="claude")
+        for call_id, second, stated in (("timed", 3, None), ("stated", 3, 40.0), ("together", 1, None)):
+            call = NewEntry(parts=(ToolCall(call_id, "ls", {}),), created_at="2026-05-01T10:00:01.250000Z")
+            result = NewEntry(parts=(ToolResult(call_id, "", duration_ms=stated),))
+            result.created_at = f"2026-05-01T10:00:0{second}.250000Z"
+            store.chains.append(session.key, [call, result])
+        expected = [call.duration_ms for call in store.chains.tool_calls(session.key)]
+    assert expected == [2000.0, 40.0, None]
+    with sqlite3.connect(path) as connection:
+        connection.execute("update tool_calls set duration_ms = null where call_id = 'timed'")
+        connection.execute("delete from _sqlite_migrations where name = 'm014_call_durations'")
+        connection.execute(f"pragma user_version = {SCHEMA_VERSION - 1}")
+    with Store.open(path) as store:
+        assert [call.duration_ms for call in store.chains.tool_calls(session.key)] == expected
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

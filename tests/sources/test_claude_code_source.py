@@ -153,9 +153,9 @@ def test_parallel_calls_find_their_results(synced: Store) -> None:
     calls = synced.chains.tool_calls(find(synced, TODAY).key)
     assert [(call.call_id, call.status, call.duration_ms) for call in calls] == [
         ("c1", "ok", 12.0),
-        ("c2", "error", None),
+        ("c2", "error", 3000.0),
         ("c3", "ok", 4000.0),
-        ("c4", "ok", None),
+        ("c4", "ok", 1000.0),
     ]
 
 

@@ -95,7 +95,7 @@ def test_parallel_calls_have_their_results_failures_and_durations(store: Store, 
     assert [(call.call_id, call.status, call.duration_ms) for call in calls] == [
         ("c1", "ok", 12),
         ("c2", "error", 31),
-        ("c3", "error", None),
+        ("c3", "error", 1000),
     ]
 
 
