@@ -84,6 +84,11 @@ def test_two_records_on_one_line_are_both_read(
     assert read_stored_records(store) == records
 
 
+@pytest.mark.parametrize("name", [*JSONL_SOURCES, "goose"])
+def test_what_an_older_reader_left_out_is_read_again(name: str) -> None:
+    assert sources.load_source(name).reader_version > 1
+
+
 @pytest.mark.parametrize("name", [name for name in JSONL_SOURCES if sources.load_source(name).has_quick_read])
 def test_a_quick_read_finds_both_records_of_a_line(name: str, tmp_path: Path) -> None:
     source, sample = sources.load_source(name), SAMPLES[name](tmp_path)

@@ -28,6 +28,7 @@ _OLD_BRANCH_HINT = "Codex cannot resume turns that were rolled back. Resume the 
 
 class Codex(Source):
     name = "codex"
+    reader_version = 2
     home = Home("~/.codex", env="CODEX_HOME")
 
     def detect(self, locator: str) -> bool:

@@ -25,6 +25,7 @@ def _is_chat(path: Path) -> bool:
 
 class Gemini(TranscriptSource):
     name = "gemini"
+    reader_version = 2
     home = Home("~", env="GEMINI_CLI_HOME", below=".gemini")
     files = Layout(("tmp",), depth=3, suffixes=(".jsonl", ".json"), is_transcript=_is_chat)
 

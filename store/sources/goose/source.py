@@ -33,6 +33,7 @@ class Goose(Source):
     """Finds and opens the database and the older files of Goose."""
 
     name = "goose"
+    reader_version = 2
     has_local_ids = True
     where = "~/.local/share/goose/sessions or $GOOSE_PATH_ROOT/data/sessions"
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 class Qwen(TranscriptSource):
     name = "qwen"
+    reader_version = 2
     home = Home("~/.qwen", env="QWEN_HOME")
     files = Layout(("projects",), depth=2, is_transcript=lambda path: path.parent.name == "chats")
 
