@@ -24,6 +24,7 @@ qwen = Qwen()
 
 SAMPLE = Path(__file__).parents[1] / "data/qwen"
 TREE, PLAIN = "aaaa5555-0000-4000-8000-000000000001", "bbbb6666-0000-4000-8000-000000000002"
+HOOK = "<qwen:user-prompt-submit-context>\nA hook adds this.\n</qwen:user-prompt-submit-context>"
 BRANCH = f"{TREE}/v1"
 
 
@@ -71,6 +72,27 @@ def test_records_of_claude_code_are_not_detected(agent_home: Path, tmp_path: Pat
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("parts", "payload", "prompt"),
+    [
+        (["Expanded @file", HOOK], {"displayText": "Explain @file", "hookContext": "ctx"}, "Explain @file"),
+        (["Explain it", HOOK], {"displayText": "Explain it"}, "Explain it"),
+        (["Explain it", HOOK], None, "Explain it"),
+        (["What is <qwen:user-prompt-submit-context>?"], None, "What is <qwen:user-prompt-submit-context>?"),
+        ([HOOK], None, None),
+    ],
+    ids=["expanded", "displayed", "no payload", "typed tag", "only the hook"],
+)
+def test_what_a_hook_adds_is_no_part_of_the_prompt(
+    store: Store, agent_home: Path, parts: list[str], payload: dict[str, Any] | None, prompt: str | None
+) -> None:
+    message = {"role": "user", "parts": [{"text": text} for text in parts]}
+    append_record(transcript(agent_home, PLAIN), "h1", "x2", message=message, systemPayload=payload)
+    sync_paths(store, agent_home)
+    prompts = [turn.prompt for turn in store.chains.turns(find(store, PLAIN).key)][1:]
+    assert prompts == ["Hello", *([prompt] if prompt else [])]
 
 
 def test_the_branch_in_use_is_the_session(store: Store, agent_home: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from store.model.entry import Json, NewEntry, Opaque, Part, Tokens, ToolCall, ToolResult, readable_text
+from store.model.entry import Json, NewEntry, Opaque, Part, Text, Tokens, ToolCall, ToolResult, readable_text
 from store.model.session import SessionFields
 from store.sources.contract import Problem
 from store.sources.kit.gemini_parts import count_tokens, extract_typed_text, is_injected, parse_parts
@@ -17,6 +18,9 @@ from store.text.validate import encode_derived, replace_surrogates
 
 _TYPED_SUBTYPES = ("", "mid_turn_user_message")
 """The subtypes of messages that a person typed. All others come from the program, e.g. a notification."""
+
+_HOOK_CONTEXT = re.compile(r"<(qwen:[a-z-]+-context)>.*</\1>", re.DOTALL)
+"""Matches what a hook adds to a message, since version 0.21 in a part of its own."""
 
 
 class QwenRecordTree(RecordTree):
@@ -104,12 +108,18 @@ def _call_key(name: str, arguments: Json) -> bytes:
 
 
 def _parse_prompt(record: Mapping[str, Json], subtype: str, parts: tuple[Part, ...]) -> NewEntry:
-    typed = extract_typed_text(parts)
+    typed_parts = tuple(part for part in parts if not _is_hook_context(part))
+    displayed = as_dict(record.get("systemPayload")).get("displayText")
+    text = displayed if isinstance(displayed, str) else extract_typed_text(typed_parts)
     source = record.get("provenance", "real_user")
-    if subtype not in _TYPED_SUBTYPES or source != "real_user" or is_injected(typed):
-        text = as_str(as_dict(record.get("systemPayload")).get("displayText")) or typed
+    if subtype not in _TYPED_SUBTYPES or source != "real_user" or is_injected(text) or (parts and not typed_parts):
         return NewEntry(role="user", parts=parts, text=text, is_prompt=False, author=subtype)
-    return NewEntry(role="user", parts=parts, text=typed)
+    return NewEntry(role="user", parts=parts, text=text)
+
+
+def _is_hook_context(part: Part) -> bool:
+    """Return whether a hook added this part to what a person typed."""
+    return isinstance(part, Text) and _HOOK_CONTEXT.fullmatch(part.text.strip()) is not None
 
 
 def _parse_answer(record: Mapping[str, Json], parts: tuple[Part, ...]) -> NewEntry:
