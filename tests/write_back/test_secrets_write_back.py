@@ -156,7 +156,7 @@ def test_a_secret_that_was_changed_there_since_it_was_sealed_is_refused(case: Wr
     case.store.write_back.seal(case.session, "api_token")
     owner.execute("update secrets set value = 'rotated there'")
     before = set_secret(case).foreign_rows()
-    with pytest.raises(ChangedMeanwhile, match="'api_token' has changed in Kiso. Run `secrets seal`"):
+    with pytest.raises(ChangedMeanwhile, match=r"'api_token' has changed in Kiso\. Run `secrets seal`"):
         case.write()
     assert case.foreign_rows() == before
     case.store.write_back.seal(case.session, "api_token")
