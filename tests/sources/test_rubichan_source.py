@@ -241,6 +241,19 @@ def test_content_that_cannot_be_read_is_a_problem_and_kept(owner: Path, store: S
     assert stored_entries(store, "s")[1].parts == (Opaque("content", broken),)
 
 
+def test_the_token_count_of_a_session_is_read_and_stays_in_its_record(owner: Path, store: Store) -> None:
+    add_rubichan_session(owner, "s", ("user", "one"), token_count=4321)
+    sync_paths(store, owner)
+    session = store.sessions.find("s")
+    assert (session.tokens_total, session.tokens_input, session.tokens_output) == (4321, 0, 0)
+    header = store.chains.entry(session.key, -1)
+    assert json.loads(store.records.get(header.record or 0))["token_count"] == 4321
+    execute_sql(owner, "update sessions set token_count = 5000")
+    execute_sql(owner, "update messages set content = '[]'")
+    sync_paths(store, owner)
+    assert store.sessions.find("s").tokens_total == 5000
+
+
 # ── results in blobs ──────────────────────────────────────────────────────────────────────────────
 
 

@@ -23,6 +23,7 @@ from store.sources.contract import (
     SessionRef,
 )
 from store.sources.kit import sqlite
+from store.sources.kit.jsonl import as_count
 from store.sources.kit.sqlite import RowLike, SqliteReader
 from store.text.validate import encode, encode_derived, parse
 
@@ -113,11 +114,14 @@ class RubichanReader(SqliteReader):
             "system_prompt": prompt,
         }
         fields |= sqlite.time_fields(row["created_at"], row["updated_at"])
+        # Rubichan counts the tokens of a session, but not which of them were read and which were written.
+        if "token_count" in row and (count := as_count(row["token_count"])):
+            fields["tokens_total"] = count
         if parent := _find_parent_id(row):
             fields |= {"parent_id": parent, "relation": "fork"}
         if shared_count:
             fields["forked_at"] = shared_count - 1
-        record = sqlite.record_from_row(row, "sessions", row["id"], exclude=("updated_at", "token_count"))
+        record = sqlite.record_from_row(row, "sessions", row["id"], exclude=("updated_at",))
         header = NewEntry(kind="header", text=prompt, record=record)
         return Batch(header=header, fields=fields, summary=self._read_summary(row["id"], problems))
 
@@ -209,7 +213,7 @@ class RubichanReader(SqliteReader):
 
 
 def _stable_values(row: RowLike) -> list[Any]:
-    return [row[name] for name in row if name not in ("updated_at", "token_count")]
+    return [row[name] for name in row if name != "updated_at"]
 
 
 def _find_parent_id(row: RowLike) -> str:

@@ -20,6 +20,7 @@ class Rubichan(SqliteSource):
     """Reads and writes back sessions of Rubichan."""
 
     name = "rubichan"
+    reader_version = 2
     has_local_ids = True
     home = Home("~/.config/rubichan/rubichan.db")
     signatures = (
