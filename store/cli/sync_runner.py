@@ -117,9 +117,9 @@ def _write_left_out(found: FoundStores) -> None:
     for problem in found.problems:
         output.notify(f"{problem.where}: {problem.reason}")
     if found.unclaimed:
-        names = found.name_unclaimed()
+        names, count = found.name_unclaimed(), format_count(len(found.unclaimed), "file")
         listed = ", ".join(names) + (", …" if len(found.unclaimed) > len(names) else "")
-        output.notify(f"{format_count(len(found.unclaimed), 'file')} that no source knows: {listed}")
+        output.notify(f"Not read, because no source knows it as a conversation: {listed} ({count}).")
 
 
 def _found_to_json(found: FoundStores) -> dict[str, Any]:

@@ -273,14 +273,16 @@ class Source(ABC):
         that it is a loose file, which is read together with others."""
         return path
 
-    def reads_loose_files(self, folder: Path) -> bool:
-        """Return whether opening this folder reads all loose files in it, at any depth."""
+    def has_own_folders(self, folder: Path) -> bool:
+        """Return whether folders of the agent's own layout are in this one. Opening it reads only those; opening any
+        other folder reads all loose files in it, at any depth."""
         return False
 
     def owns_folder(self, folder: Path) -> bool:
-        """Return whether a folder with a store has the agent's own name, so that all files in it are the agent's."""
+        """Return whether a folder with a store has the agent's own name, so that all files in it are the agent's. A
+        copy often has no dot before the name."""
         roots = [*self.roots(), self.home.path if self.home else ""]
-        return folder.name in {os.path.basename(root) for root in roots if root}
+        return folder.name.lstrip(".") in {os.path.basename(root).lstrip(".") for root in roots if root}
 
     @abstractmethod
     def stamp(self, locator: str) -> str:

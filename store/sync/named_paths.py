@@ -21,7 +21,7 @@ from store.sources.kit.problem import Problem
 from store.sources.kit.stamps import PATH_ERRORS, walk_files
 from store.sync.targets import FoundStores, Target, has_store
 
-MAX_SECONDS = 60.0
+MAX_SECONDS = 30.0
 """Limits how long the files of one folder are looked at."""
 
 _BEGINNING_BYTES = 256
@@ -77,17 +77,22 @@ class _FolderSearch:
         targets += [*self._list_targets()]
         found.problems += self._problems
         if not targets:
-            raise Unreadable(f"{self._top} is not a conversation store that Backscroll can read.")
+            reasons = [problem.reason for problem in self._problems if problem.where == str(self._top)]
+            raise Unreadable(" ".join([f"{self._top} is not a conversation store that Backscroll can read.", *reasons]))
         found.targets += sorted(targets, key=lambda target: self._candidates.index(target.source))
         found.unclaimed += self._list_unclaimed()
 
     def _find_at_home(self) -> Iterator[Target]:
-        """Yield the stores at the places where agents keep them, if the folder is a home folder or a copy of one.
+        """Yield the stores at the places where agents keep them, if the folder is one of them or a home folder.
 
-        They are looked for first, because a home folder may have too many files to look at all of them.
+        They are looked for first, because a home folder may have too many files to look at all of them, and because
+        an agent's own folders may be links to elsewhere.
         """
         for source in self._candidates:
-            for location in rebase_roots(str(self._top), source.roots()):
+            locations = [*rebase_roots(str(self._top), source.roots())]
+            if source.has_own_folders(self._top):
+                locations.append(parse_location(str(self._top)))
+            for location in locations:
                 with suppress(StoreError):
                     if os.path.exists(location.address) and has_store(source, location.address):
                         yield Target(source, *location)
@@ -138,7 +143,7 @@ class _FolderSearch:
         """
         stores = [store for store, owners in self._stores.items() if source in owners]
         for folder in reversed(path.parents[: len(path.parts) - len(self._top.parts)]):
-            if source.reads_loose_files(folder) and not any(store.is_relative_to(folder) for store in stores):
+            if not source.has_own_folders(folder) and not any(store.is_relative_to(folder) for store in stores):
                 return folder
         return path
 

@@ -269,6 +269,8 @@ def test_what_belongs_to_a_known_store_is_not_counted(tmp_path: Path) -> None:
     (outputs / "long.txt").write_text("output")
     write_codex(tmp_path / "all/.codex/sessions/2026/05/01")
     (tmp_path / "all/.codex/config.toml").write_text("")
+    write_qwen(tmp_path / f"all/qwen/projects/-w/chats/{QWEN_ID}.jsonl")
+    (tmp_path / "all/qwen/settings.json").write_text("{}")
     assert find_named_stores([str(tmp_path / "all")]).unclaimed == []
 
 
@@ -283,7 +285,8 @@ def test_sync_reports_what_no_source_knows(cli: CommandLine, tmp_path: Path) -> 
     write_lines(folder / "other.jsonl", [{"speaker": "me"}])
     shown = cli("sync", str(folder))
     assert shown.status == 0
-    assert shown.err == f"1 file that no source knows: {folder / 'other.jsonl'}\n"
+    reason = "Not read, because no source knows it as a conversation"
+    assert shown.err == f"{reason}: {folder / 'other.jsonl'} (1 file).\n"
     answer = json.loads(cli("sync", str(folder), "--json").out)
     assert answer["unclaimed"] == {"count": 1, "names": [str(folder / "other.jsonl")]}
     assert answer["problems"] == []
@@ -324,6 +327,18 @@ def test_links_lead_neither_in_circles_nor_upwards(store: Store, tmp_path: Path)
     (named / "gone").symlink_to(tmp_path / "nowhere")
     assert sync_all(store, named) == {("codex", str(named)): 1}
     assert native_ids(store) == {CODEX_ID}
+    assert find_named_stores([str(named)]).unclaimed == [str(named / "root"), str(named / "up")]
+
+
+def test_an_agents_own_folder_may_be_a_link(store: Store, tmp_path: Path) -> None:
+    write_claude(tmp_path / f"disk/-w/{CLAUDE_ID}.jsonl")
+    home = tmp_path / "home"
+    (home / ".claude").mkdir(parents=True)
+    (home / ".claude/projects").symlink_to(tmp_path / "disk")
+    for named in (home, home / ".claude"):
+        assert [target.locator for target in find_targets([str(named)])] == [str(home / ".claude")]
+    sync_all(store, home)
+    assert native_ids(store) == {CLAUDE_ID}
 
 
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:

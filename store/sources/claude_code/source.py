@@ -48,8 +48,8 @@ class ClaudeCode(Source):
     def find_store(self, path: Path, top: Path) -> Path | None:
         return LAYOUT.find_home(path, top)
 
-    def reads_loose_files(self, folder: Path) -> bool:
-        return not LAYOUT.has_folders(folder)
+    def has_own_folders(self, folder: Path) -> bool:
+        return LAYOUT.has_folders(folder)
 
     def stamp(self, locator: str) -> str:
         path = Path(locator)

@@ -76,7 +76,8 @@ def walk_files(
 ) -> Iterator[Path]:
     """Yield the regular files below a folder, sorted. A folder is visited once, even if several links lead to it.
 
-    A bounded walk is for a folder of any content. It has a limit, skips some folders, and no link leads it upwards.
+    A bounded walk is for a folder of any content. It has a limit and skips some folders. A link that leads out of the
+    folder is not followed, but yielded like a file.
     """
     return (Path(entry.path) for entry in _walk_entries(str(root), problems, tuple(suffixes), depth, is_bounded))
 
@@ -102,7 +103,7 @@ def _walk_entries(
     root: str, problems: list[Problem], suffixes: tuple[str, ...], depth: int, is_bounded: bool
 ) -> Iterator[os.DirEntry[str]]:
     """Yield the files of a folder, then those of each folder in it. It is one loop, because it runs at every sync."""
-    seen = {_identity(str(parent)) for parent in Path(os.path.realpath(root)).parents} if is_bounded else set()
+    seen: set[tuple[int, int]] = set()
     remaining = MAX_TREE_ENTRIES if is_bounded else _NO_LIMIT
     skipped: Collection[str] = SKIPPED_FOLDERS if is_bounded else ()
     pending = [(root, depth, _identity(root))]
@@ -121,11 +122,13 @@ def _walk_entries(
         folders: list[tuple[str, int, tuple[int, int]]] = []
         for entry in ordered:
             try:
-                if entry.name.endswith(suffixes) and entry.is_file():
+                if entry.name.endswith(suffixes) and (entry.is_file() or (is_bounded and _leads_out(entry, root))):
                     yield entry
                 elif entry.is_dir() and entry.name not in skipped:
                     # Only a link needs a system call; the listing already has the inode of a folder.
                     is_real_folder = not entry.is_symlink()
+                    if is_bounded and not is_real_folder:
+                        continue  # the walk comes to its target anyway, or must not leave the folder
                     folder_identity = (identity[0], entry.inode()) if is_real_folder else _identity(entry.path)
                     folders.append((entry.path, levels - 1, folder_identity))
             except OSError:
@@ -134,6 +137,14 @@ def _walk_entries(
             pending += reversed(folders)
     if remaining < 0:
         problems.append(Problem(root, _TOO_MANY_ENTRIES))
+
+
+def _leads_out(entry: os.DirEntry[str], root: str) -> bool:
+    """Return whether this is a link to a folder that is not in the given one."""
+    if not (entry.is_symlink() and entry.is_dir()):
+        return False
+    target, top = Path(os.path.realpath(entry.path)), Path(os.path.realpath(root))
+    return not target.is_relative_to(top)
 
 
 def _identity(folder: str) -> tuple[int, int]:

@@ -46,8 +46,8 @@ class TranscriptSource(Source):
     def find_store(self, path: Path, top: Path) -> Path | None:
         return self.files.find_home(path, top)
 
-    def reads_loose_files(self, folder: Path) -> bool:
-        return not self.files.has_folders(folder)
+    def has_own_folders(self, folder: Path) -> bool:
+        return self.files.has_folders(folder)
 
     def is_my_file(self, path: Path) -> bool:
         from store.sources.kit.jsonl import as_dict
