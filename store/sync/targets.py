@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from store import sources
-from store.errors import Busy, NotFound, StoreError
+from store.errors import Busy, NotFound, StoreError, Unreadable
 from store.sources.kit.locator import is_url, parse_location
 from store.sources.kit.problem import Problem
 from store.text.json import decode
@@ -139,10 +139,13 @@ def discover_targets(
 
 
 def has_store(source: Source, address: str) -> bool:
-    """Return whether a store of this source is there. A store that is being written counts: reading it reports Busy."""
+    """Return whether a store of this source is there.
+
+    A store that is being written or is too large to read counts: reading it reports the reason.
+    """
     try:
         return source.detect(address)
-    except Busy:
+    except (Busy, Unreadable):
         return True
 
 

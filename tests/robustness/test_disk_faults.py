@@ -104,19 +104,6 @@ def test_a_store_on_a_disk_that_fills(tmp_path: Path, children: ForkServer) -> N
         assert find_faults(path) == []
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    if not AS_ROOT:
-        pytest.skip("only root may mount a file system")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
 def test_writing_works_again_when_there_is_space(small_disk: Path, children: ForkServer) -> None:
     """Repeat it with ten disks, each with a little more space."""
     for n in range(10):

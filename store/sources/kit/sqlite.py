@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import base64
-import os
 import re
-import shutil
 import sqlite3
-import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -18,12 +15,14 @@ from typing import Any
 
 import orjson
 
-from store.errors import Busy, Unreadable
+from store.errors import Unreadable
 from store.model.entry import NewEntry, NewRecord
 from store.model.session import SessionFields
 from store.sources.contract import Batch, SourceReader
+from store.sources.kit.private_copy import is_sqlite, raise_if_too_large, used_bytes
+from store.sources.kit.private_copy import private_copy as private_copy
 from store.sources.kit.problem import Problem
-from store.sources.kit.stamps import QUIET_SECONDS, sidecar_path
+from store.sources.kit.stamps import QUIET_SECONDS
 from store.sources.kit.stamps import database_stamp as database_stamp
 from store.sources.kit.stamps import digest as digest
 from store.sources.kit.stamps import quiet_stamp as quiet_stamp
@@ -42,7 +41,6 @@ MIN_OPENING_SECONDS = 10.0
 CHECKED_BYTES_PER_SECOND = 4 * 1024 * 1024
 """Opening a database, with its check, may take ten seconds and longer for a large one. Slow disks are faster."""
 
-MAX_COPY_ATTEMPTS = 3
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1024 * 1024
 
@@ -71,16 +69,6 @@ def raise_if_damaged(path: Path) -> None:
             pass
 
 
-def is_sqlite(path: Path) -> bool:
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            return file.read(16) == b"SQLite format 3\0"
-    except (OSError, ValueError):
-        return False
-
-
 @contextmanager
 def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
     """Yield a connection to a copy of the database as it was at one moment. It may stay open for any time."""
@@ -93,96 +81,6 @@ def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
                 yield connection
         except SQLITE_ERRORS as reason:
             raise Unreadable(f"{path} cannot be read: {to_one_line(reason)}.") from None
-
-
-@contextmanager
-def private_copy(path: Path) -> Iterator[Path]:
-    """Yield the path of a copy.
-
-    Reading the file itself would hold a lock, and an agent without a busy timeout would lose what it writes meanwhile.
-    """
-    if not is_sqlite(path):
-        raise Unreadable(f"{path} is not a SQLite database.")
-    try:
-        temporary_folder = tempfile.TemporaryDirectory(prefix="backscroll-")
-    except OSError as reason:
-        raise Unreadable(f"{path} cannot be copied to be read: {reason.strerror}.") from None
-    with temporary_folder as folder:
-        copy = Path(folder) / "copy.db"
-        os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        _copy_with_retries(path, copy)
-        yield copy
-
-
-def _is_wal(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(20)[18:20] == b"\x02\x02"
-
-
-def _copy_with_retries(path: Path, copy: Path) -> None:
-    try:
-        for attempt in range(MAX_COPY_ATTEMPTS):
-            time.sleep(0.05 * attempt)
-            if _try_copy_files(path, copy, journal_too=attempt == MAX_COPY_ATTEMPTS - 1) or _try_backup_live(
-                path, copy
-            ):
-                return
-    except OSError as reason:
-        raise Unreadable(f"{path} cannot be read: {reason.strerror}.") from None
-    raise Busy(f"{path} is being written to; it will be read later.")
-
-
-def _try_copy_files(path: Path, copy: Path, *, journal_too: bool) -> bool:
-    """Copy the files byte by byte without any SQLite lock, and return whether nothing changed meanwhile.
-
-    The WAL is copied after the database, so that it still has every page that a checkpoint moved into the database. A
-    journal means that a transaction is running. If it is still there at the last attempt, it was left by a crash or
-    its owner is slow: a copy with the journal returns to the state before the transaction.
-    """
-    before = _all_stamps(path)
-    if not journal_too and _size(sidecar_path(path, "-journal")):
-        return False
-    suffix = "-wal" if _is_wal(path) else "-journal"
-    shutil.copyfile(path, copy)
-    sidecar_path(copy, suffix).unlink(missing_ok=True)
-    with suppress(FileNotFoundError):
-        shutil.copyfile(sidecar_path(path, suffix), sidecar_path(copy, suffix))
-    return _all_stamps(path) == before
-
-
-def _try_backup_live(path: Path, copy: Path) -> bool:
-    """Copy the database in one short read transaction, for which no writer waits in WAL mode."""
-    if not (_is_wal(path) and _size(sidecar_path(path, "-wal")) and _size(sidecar_path(path, "-shm"))):
-        return False
-    os.truncate(copy, 0)
-    sidecar_path(copy, "-wal").unlink(missing_ok=True)
-    try:
-        with (
-            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as live,
-            closing(sqlite3.connect(copy)) as target,
-        ):
-            live.backup(target)
-    except sqlite3.Error:
-        return False
-    return True
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
-def _all_stamps(path: Path) -> tuple[str, str, bytes]:
-    """Return the stamps of the files, and the header of the WAL, which differs each time the WAL is restarted."""
-    wal = sidecar_path(path, "-wal")
-    try:
-        with wal.open("rb") as file:
-            header = file.read(32)
-    except FileNotFoundError:
-        header = b""
-    return database_stamp(path), database_stamp(sidecar_path(path, "-journal")), header
 
 
 _PRAGMAS = (
@@ -218,7 +116,7 @@ def _open_guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.row_factory = sqlite3.Row
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-    seconds = MIN_OPENING_SECONDS + copy.stat().st_size / CHECKED_BYTES_PER_SECOND
+    seconds = MIN_OPENING_SECONDS + used_bytes(copy.stat()) / CHECKED_BYTES_PER_SECOND
     try:
         _interrupt_after(connection, seconds)
         for pragma in _PRAGMAS:
@@ -334,9 +232,11 @@ def _quote_identifier(name: str) -> str:
 def has_tables(locator: str, signature: Mapping[str, Iterable[str]]) -> bool:
     """Return whether the file is a SQLite database with these tables and columns. The name does not matter.
 
-    Raises Busy when the file is being written to and cannot be read yet.
+    Raises Busy when the file is being written to and cannot be read yet, and Unreadable when it is too large.
     """
     path = Path(locator)
+    if is_sqlite(path):
+        raise_if_too_large(path)
     try:
         schema = _read_schema(path, database_stamp(path))
     except Unreadable:
