@@ -20,6 +20,7 @@ from zstandard import ZstdError
 from store.conversations.derive import compute_digest
 from store.conversations.parts import decode_parts
 from store.conversations.record_blocks import decompress_block
+from store.conversations.records import HEADER_VERSIONS
 from store.conversations.tool_calls import FROM_CALLS
 from store.database.backup import list_backups
 from store.database.connection import translate_errors
@@ -334,16 +335,19 @@ def _check_parts(scope: _CheckScope) -> Iterator[Finding]:
 
 # ── records ───────────────────────────────────────────────────────────────────────────────────────
 
-_RECORDS = """
+_RECORDS = f"""
     select block, key, start, length, behind, data, digest from records
-    where key in (select record from entries where {only session}) order by block, start
+    where key in (select record from entries where {{only session}}) or key in ({HEADER_VERSIONS}) order by block, start
 """
 _LOST_RECORDS = """
     select sessions.id, entries.seq from entries join sessions on sessions.key = entries.session
     where entries.record is not null and entries.record not in (select key from records) and {only session}
 """
 _UNUSED_BLOCKS = "select key from blocks where key not in (select block from records where block is not null)"
-_UNUSED_RECORDS = "select key from records where key not in (select record from entries where record is not null)"
+_UNUSED_RECORDS = f"""
+    select key from records where key not in (select record from entries where record is not null)
+        and key not in ({HEADER_VERSIONS})
+"""
 
 
 def _check_records(scope: _CheckScope) -> Iterator[Finding]:

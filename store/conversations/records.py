@@ -10,7 +10,9 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from store.conversations.derive import compute_digest
 from store.errors import Damaged, NotFound
+from store.model.entry import NewRecord
 from store.text.validate import decode, encode
 
 if TYPE_CHECKING:
@@ -25,6 +27,26 @@ MAX_CACHED_BLOCK_BYTES = 4_000_000
 """Is the largest size that is cached. A larger block holds a single large record, which its reader keeps anyway."""
 
 _SELECT_RECORD = "select key, block, start, length, behind, data from records"
+_SELECT_HEADER_RECORD = """
+    select records.key, coalesce(places.name, records.place), records.position, records.digest
+    from entries join records on records.key = entries.record and records.session = entries.session
+        left join places on places.key = records.place_key
+    where entries.session = ? and entries.seq = -1 and records.position != ''
+"""
+_IS_SHARED = "select 1 from entries where session = ? and record = ? and seq >= 0 limit 1"
+_COPY_RECORD = """
+    insert into records (session, place, place_key, position, digest, length, behind, block, start, data)
+    select session, place, place_key, position, digest, length, behind, block, start, data from records where key = ?
+"""
+_REPLACE_RECORD = "update records set digest = ?, length = ?, block = null, start = null, data = ? where key = ?"
+HEADER_VERSIONS = """
+    select key from records where (session, coalesce(place_key, 0), position) in (
+        select records.session, coalesce(records.place_key, 0), records.position
+        from entries join records on records.key = entries.record and records.session = entries.session
+        where entries.seq = -1 and records.position != '' and {only entries.session}
+    )
+"""
+"""Selects the records of headers and their older versions, which have the same place and position."""
 _LAST_BLOCK = "select coalesce((select seq from sqlite_sequence where name = 'blocks'), 0)"
 _INSERT_BLOCK = "insert into blocks (key, data) values (?, ?)"
 _STORE_LOOSE = "update records set block = null, start = null, data = ? where key = ?"
@@ -150,6 +172,26 @@ class Records:
             if kept:
                 self._move_to_blocks(kept)
 
+    def renew_header(self, session: int, record: NewRecord) -> None:
+        """Follow the row that the header of a session was read from. The older version stays, as a record of its own.
+
+        An entry keeps the key of its record. So the older version is copied under a new key, and the newer one takes
+        its place. A record with another place or position is another row, and is not a newer version.
+        """
+        row = self._store.row(_SELECT_HEADER_RECORD, session)
+        if row is None or row[1:3] != (record.place, record.position) or row[3] == compute_digest(record.data):
+            return
+        old = self._find(row[0])
+        if old is None or (old.block is not None and self._store.pending_blocks.read_block(old.block) is not None):
+            return  # it was written by this very transaction
+        if self._store.row(_IS_SHARED, session, old.key):
+            return  # it is a line of a file, and a message too
+        parts = self._read_with_parts(old)[old.length :]
+        with self._store.transaction(durable=False) as connection:
+            connection.execute(_COPY_RECORD, (old.key,))
+            values = (compute_digest(record.data), len(record.data), record.data + parts, old.key)
+            connection.execute(_REPLACE_RECORD, values)
+
     def get_place_key(self, name: str) -> int:
         """Return the key of a path or table name, which is stored once for all its records."""
         connection = self._store.connection
@@ -181,6 +223,13 @@ class Records:
         )
         for row in rows:
             yield row.key, self._read_with_parts(row)[: row.length]
+
+    def header_versions(self, session: int) -> list[bytes]:
+        """Return the versions that the row of a session had before, oldest first. The header has the current one."""
+        versions = HEADER_VERSIONS.replace("{only entries.session}", "entries.session = ?1")
+        used = "select record from entries where session = ?1 and record is not null"
+        rows = self._store.rows(f"{versions} and key not in ({used}) order by key", session)
+        return [self.get(key) for (key,) in rows]
 
     def load_parts(self, column: bytes | None, record: int | None) -> bytes | None:
         """Return the JSON of an entry's parts: the column itself, or the bytes behind the record that it refers to."""

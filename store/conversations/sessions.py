@@ -94,7 +94,12 @@ class Sessions:
         self._store.chains.append(session.key, [_build_header(header, fields, session.created_at)])
 
     def complete_header(self, session: Session, header: NewEntry | None, fields: SessionFields) -> None:
-        """Give the stored header what its source wrote only later: its text, such as a system prompt, and its time."""
+        """Give the stored header what its source wrote only later: its text, such as a system prompt, and its time.
+
+        Its record follows the row that it was read from, and the older version of it is kept.
+        """
+        if header is not None and header.record is not None:
+            self._store.records.renew_header(session.key, header.record)
         header = _build_header(header, fields, session.created_at)
         values = {"session": session.key, "text": header.text, "created_at": header.created_at}
         self._store.connection.execute(_COMPLETE_HEADER, values)
