@@ -42,8 +42,8 @@ def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool,
     """List sessions, newest first.
 
     With a QUERY, list only the sessions that match. A QUERY may contain words, "phrases", prefix*, OR, -not, and
-    filters: agent: model: cwd: tool: role: tag: before: after: is: (error, pinned, archived, fork, delegate, live,
-    gone, expiring) has: (secret, summary, note). Write -- before a QUERY that starts with -.
+    filters: agent: model: cwd: user: channel: tool: role: tag: before: after: is: (error, pinned, archived, fork,
+    delegate, live, gone, expiring) has: (secret, summary, note). Write -- before a QUERY that starts with -.
     """
     if trash and words:
         raise click.UsageError("--trash takes no QUERY.")

@@ -12,7 +12,6 @@ from store.cli.options import NON_NEGATIVE_INT, json_option, session_id_argument
 from store.cli.output import Style, TerminalText, format_count, format_time, write
 from store.cli.search import STATUS_SYMBOLS, format_arguments, format_duration
 from store.model.entry import (
-    UNKNOWN_USER,
     Attachment,
     Entry,
     Opaque,
@@ -25,7 +24,7 @@ from store.model.entry import (
     Turn,
     readable_text,
 )
-from store.model.session import Session
+from store.model.session import UNKNOWN_USER, Session
 from store.text.sanitize import expand_tabs, one_line, sanitize
 from store.text.validate import serialize
 

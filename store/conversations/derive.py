@@ -13,12 +13,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from store.errors import Refused
 from store.model.entry import (
-    UNKNOWN_USER,
     NewEntry,
     NewRecord,
     Text,
@@ -28,7 +26,9 @@ from store.model.entry import (
     ToolResult,
     part_to_json,
 )
+from store.model.session import UNKNOWN_USER
 from store.search.index import INDEXED_KINDS, conversation_text, tools_text
+from store.text.timestamps import elapsed_ms
 from store.text.unicode import separate_cjk
 from store.text.validate import (
     encode,
@@ -63,16 +63,8 @@ def prompt_title(text: str) -> str:
 
 
 def find_duration(stated_ms: float | None, called_at: str, answered_at: str) -> float | None:
-    """Return how long a call took: what its source states, or else the time from the call to the result.
-
-    Equal times say nothing: some agents write a call and its result together, or give a record the time of another.
-    """
-    if stated_ms is not None or answered_at <= called_at or not called_at:
-        return stated_ms
-    try:
-        return (datetime.fromisoformat(answered_at) - datetime.fromisoformat(called_at)) / timedelta(milliseconds=1)
-    except (ValueError, TypeError):
-        return None
+    """Return how long a call took: what its source states, or else the time from the call to the result."""
+    return elapsed_ms(called_at, answered_at) if stated_ms is None else stated_ms
 
 
 def derive_rows(entries: Sequence[NewEntry]) -> DerivedRows:

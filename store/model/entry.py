@@ -11,9 +11,6 @@ Json = Any
 
 Status = Literal["ok", "error", "pending", "orphan"]
 
-UNKNOWN_USER = "unknown_user"
-"""Is the author of a prompt whose author is not known."""
-
 
 # ── parts ─────────────────────────────────────────────────────────────────────────────────────────
 

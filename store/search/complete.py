@@ -14,6 +14,8 @@ class Vocabulary(NamedTuple):
     agents: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
@@ -22,6 +24,8 @@ class Vocabulary(NamedTuple):
             "agent": self.agents,
             "model": self.models,
             "cwd": self.folders,
+            "user": self.users,
+            "channel": self.channels,
             "tool": self.tools,
             "tag": self.tags,
             "before": DATE_EXAMPLES,

@@ -20,6 +20,8 @@ _FILTER_PHRASES = {
     "agent": ("agent {}", "agent {}…"),
     "model": ("model {}", "model with {}"),
     "cwd": ("in {}", "in a folder with {}"),
+    "user": ("with the user {}", "with a user like {}"),
+    "channel": ("on the channel {}", "on the channel {}…"),
     "tool": ("called {}", "called {}…"),
     "role": ("said by {}", "said by {}"),
     "tag": ("tagged {}", "tagged {}…"),

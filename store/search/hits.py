@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from store.database.progress import Notify, ProgressNotifier
 from store.model.entry import Part, Thinking, ToolCall, ToolResult, readable_text
 from store.model.knowledge import Hit
-from store.model.session import entry_id
+from store.model.session import UNKNOWN_USER, entry_id
 from store.search.complete import Vocabulary
 from store.search.index import INDEXED_KINDS, call_text, conversation_text, tools_text
 from store.search.query import Query
@@ -49,6 +49,12 @@ _VOCABULARY_SQL = {
     "agents": "select source, count(*) from sessions where deleted = 0 group by source",
     "models": "select model, count(*) from sessions where deleted = 0 group by model",
     "folders": "select cwd, count(*) from sessions where deleted = 0 group by cwd",
+    "users": f"""
+        select name, count(*) from (
+            select user as name from sessions where deleted = 0
+            union all select author from turns join entries on entries.key = turns.entry
+        ) where name not in ('', '{UNKNOWN_USER}') group by name""",
+    "channels": "select channel, count(*) from sessions where deleted = 0 group by channel",
     "tools": "select name, count(*) from tool_calls where inherited = 0 group by name",
     "tags": "select name, count(*) from tags group by name",
 }

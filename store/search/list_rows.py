@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from store.model.session import Session
 
 Order = Literal["best", "newest", "oldest", "turns", "errors", "title"]
-Grouping = Literal["day", "folder", "agent", "none"]
+Grouping = Literal["day", "folder", "agent", "user", "none"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 

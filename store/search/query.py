@@ -30,6 +30,8 @@ FILTERS = {
     "agent": "the name of an agent",
     "model": "the name of a model",
     "cwd": "a folder",
+    "user": "a person who speaks in the session",
+    "channel": "a channel, such as telegram, or its id",
     "tool": "the name of a tool",
     "role": ", ".join(ROLES),
     "tag": "one of your tags",

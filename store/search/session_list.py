@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
+from store.model.session import UNKNOWN_USER
 from store.search.list_rows import (
     BEST_MATCHES,
     MAX_NESTING,
@@ -64,6 +65,10 @@ _GROUP_VALUES = {
     "day": "substr(sessions.updated_at, 1, 16)",
     "folder": "sessions.cwd",
     "agent": "sessions.source",
+    "user": f"""coalesce(nullif(sessions.user, ''), (
+        select author from turns join entries on entries.key = turns.entry
+        where turns.session = sessions.key and sessions.relation is null and author not in ('', '{UNKNOWN_USER}')
+    ), '')""",
     "none": "0",
 }
 _PARENT_KEY = """(select parents.key from sessions as parents where parents.id = sessions.parent_id

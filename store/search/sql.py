@@ -84,10 +84,19 @@ def build_folder_condition(table: str, folder: str) -> Condition:
 
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────
 
+_SPEAKERS = """select 1 from (
+        select sessions.user as name union all select entries.author from turns
+        join entries on entries.key = turns.entry where turns.session = sessions.key
+    )"""
+"""Selects the user of a session and the authors of its prompts, because several people can speak in a room."""
+
+_CHANNELS = "select 1 from (select sessions.channel as name union all select sessions.channel_id)"
 _TEXT_FILTERS = {
     "agent": ("sessions.source", _STARTS_WITH, "{0}"),
     "model": ("sessions.model", _CONTAINS, "{0}"),
     "cwd": ("sessions.cwd", _CONTAINS, "{0}"),
+    "user": ("name", _CONTAINS, f"exists ({_SPEAKERS} where {{0}})"),
+    "channel": ("name", _STARTS_WITH, f"exists ({_CHANNELS} where {{0}})"),
     "tag": ("name", _STARTS_WITH, "sessions.key in (select session from tags where {0})"),
     "tool": ("name", _STARTS_WITH, "exists (select 1 from tool_calls where tool_calls.session = sessions.key and {0})"),
     "role": ("entries.role", _EQUALS, "{0}"),

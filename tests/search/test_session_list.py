@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from store.database.cancel import cancel_when
 from store.errors import StoreError
+from store.search.complete import list_completions
 from store.search.list_rows import LINES_PER_ROW, Grouping, Heading, Order, SessionListLayout, SessionListOptions
 from store.search.query import Query
 from store.search.session_list import build_session_list, load_rows
@@ -366,3 +367,51 @@ def test_a_row_that_matches_by_a_message_has_a_hit(store: Store) -> None:
     assert (hit.entry, hit.snippet) == ("sea#1", "a second whale, and the fish")
     assert [hit.snippet[start:end] for start, end in hit.highlights] == ["whale"]
     assert shown["whale"] is None
+
+
+# ── people ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def rooms(store: Store) -> Store:
+    """Return a store with a room of two people, a session of one of them, and a session without a user."""
+    store.create_session("room", channel="discord", channel_id="backend")
+    store.append_message("room", "user", "Which port?", author="Anna")
+    store.append_message("room", "assistant", "8080.")
+    store.append_message("room", "user", "Thanks", author="marco")
+    store.create_session("own", channel="telegram", user="marco")
+    store.append_message("own", "user", "Good morning")
+    store.create_session("alone")
+    store.append_message("alone", "user", "Fix the test")
+    return store
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("user:anna", {"room"}),
+        ("user:marco", {"room", "own"}),
+        ('user:"ann"', set()),
+        ("-user:marco", {"alone"}),
+        ("user:unknown", {"own", "alone"}),
+        ("channel:disc", {"room"}),
+        ("channel:backend", {"room"}),
+        ('channel:"telegram" user:marco', {"own"}),
+        ("channel:discord morning", set()),
+    ],
+)
+def test_sessions_are_found_by_user_and_channel(rooms: Store, query: str, found: set[str]) -> None:
+    assert set(tree(rooms, SessionListOptions(query))) == found
+    assert {session.id for session in rooms.sessions.matching(query, 10)[0]} == found
+
+
+def test_users_and_channels_are_completed(rooms: Store) -> None:
+    vocabulary = rooms.search.load_vocabulary()
+    assert (vocabulary.users, set(vocabulary.channels)) == (("marco", "Anna"), {"discord", "telegram"})
+    assert list_completions("user:an", 7, vocabulary) == ["user:Anna"]
+    assert list_completions("chan", 4, vocabulary) == ["channel:"]
+
+
+def test_the_list_is_grouped_by_user(rooms: Store) -> None:
+    found = {value: sessions for _, value, sessions in headings(rooms, SessionListOptions(group="user"))}
+    assert found == {"Anna": 1, "marco": 1, "": 1}

@@ -43,6 +43,7 @@ GROUPS = (
     OrderChoice("d", "days", group="day"),
     OrderChoice("f", "folders", group="folder"),
     OrderChoice("a", "agents", group="agent"),
+    OrderChoice("u", "users", group="user"),
     OrderChoice("x", "no headings", group="none"),
 )
 CHOICES = (*ORDERS, *GROUPS)

@@ -222,6 +222,8 @@ def _group_name(value: str, group: Grouping, now: datetime) -> str:
             return format_day(value, now)
         case "folder":
             return abbreviate_home(value) or "No folder"
+        case "user":
+            return value or "No user"
     return value
 
 

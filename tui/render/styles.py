@@ -91,9 +91,10 @@ def session_title(session: Session) -> str:
 
 
 def session_location(session: Session) -> str:
-    """Return where a session happened: its folder, else its channel, environment or user."""
+    """Return where a session happened: its folder, else its channel with the user, its environment or its user."""
     folder = PurePath(session.cwd).name
-    return folder or session.channel or session.environment_name or session.user
+    channel = " · ".join(filter(None, [session.channel, session.user])) if session.channel else ""
+    return folder or channel or session.environment_name or session.user
 
 
 def format_age(at: str, now: datetime) -> str:

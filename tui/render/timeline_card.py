@@ -8,12 +8,13 @@ from datetime import datetime
 
 from textual.content import Content
 
-from store.model.entry import UNKNOWN_USER, Attachment, readable_text
-from store.model.session import Session
+from store.model.entry import Attachment, readable_text
+from store.model.session import UNKNOWN_USER, Session
 from store.model.timeline import TimelineOutline, TurnOutline
 from store.text.sanitize import cell_width, one_line
 from tui.render.code import highlight_code
 from tui.render.markdown import CODE_BACKGROUND, render_markdown
+from tui.render.session_card import render_card_line
 from tui.render.session_lines import abbreviate_home
 from tui.render.styles import (
     ERROR,
@@ -47,7 +48,7 @@ _FENCE = re.compile(r"^(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^\1[ \t]*$", re.
 
 
 def render_session_heading(session: Session, width: int, now: datetime) -> Content:
-    """Render two lines: the title of a session, then its agent, counts, age and folder."""
+    """Render the title of a session, its agent, counts, age and folder, and below them who spoke where, if known."""
     details: list[StyledText] = [
         (one_line(session.source, 20), agent_badge(session.source).style),
         (one_line(session.model, 40), MUTED),
@@ -60,7 +61,9 @@ def render_session_heading(session: Session, width: int, now: datetime) -> Conte
     ]
     details_line = Content.styled(" · ", MUTED).join([build_content([detail]) for detail in details if detail[0]])
     title = one_line(session_title(session), width)
-    return Content.assemble((title, STRONG), "\n", details_line.truncate(width, ellipsis=True))
+    details_line = details_line.truncate(width, ellipsis=True)
+    lines = [Content.styled(title, STRONG), details_line, render_card_line(session, width)]
+    return Content("\n").join([line for line in lines if line])
 
 
 def render_summary_coverage(outline: TimelineOutline, width: int) -> Content:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
-from store.model.entry import UNKNOWN_USER, NewEntry
-from store.model.session import SessionFields
+from store.model.entry import NewEntry
+from store.model.session import UNKNOWN_USER, SessionFields
 from store.sources.contract import (
     Batch,
     ForeignFact,
