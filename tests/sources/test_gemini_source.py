@@ -115,6 +115,12 @@ def test_a_command_that_fails_is_an_error_though_its_tool_says_success(store: St
     assert not command_failed("Output: x\nError: (none)\nExit Code: 0\nSignal: (none)\nProcess Group PGID: 1")
 
 
+def test_a_call_takes_the_time_from_its_message_to_its_result(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
+    calls = store.chains.tool_calls(find(store, RESUMED).key)
+    assert [(call.call_id, call.duration_ms) for call in calls[:2]] == [("c1", 1000.0), ("c2", 1500.0)]
+
+
 def test_injected_text_is_no_prompt(store: Store, agent_home: Path) -> None:
     sync_paths(store, agent_home)
     first, _, prompt = stored_entries(store, RESUMED)[:3]

@@ -25,9 +25,9 @@ class ClaudeMark(transcripts.TranscriptMark):
     turn: list[str]
     "The uuids of the last prompt and of its descendants."
     titles: dict[str, str]
-    summary_title: str
+    summary_title: str = ""
     "The title that a record of any transcript gave to the session."
-    is_command_open: bool
+    is_command_open: bool = False
     "Is set when no message followed the last command. What follows may show that it was read wrongly."
 
     def read_appended(self, path: Path, summary_title: str) -> list[Batch] | None:

@@ -7,6 +7,7 @@ only new content becomes an entry, a growing log is a growing chain. Messages be
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from store.model.entry import Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult, readable_text
@@ -21,6 +22,7 @@ from store.sources.kit.gemini_parts import (
 )
 from store.sources.kit.jsonl import JsonLine, as_dict, as_list, as_str, as_time
 from store.sources.kit.transcripts import Node
+from store.text.timestamps import elapsed_ms
 
 _CARRIED_FIELDS = ("toolCalls", "thoughts", "tokens", "model")
 """The fields that may be missing when a message is written again."""
@@ -210,7 +212,8 @@ class Replay:
             self._add_if_new("thoughts", name)
         time = ""
         for call in map(as_dict, as_list(message.get("toolCalls"))):
-            if new_parts := [part for part in _parse_call(call) if self._is_new_part(name, part)]:
+            call_parts = _parse_call(call, as_time(message.get("timestamp")))
+            if new_parts := [part for part in call_parts if self._is_new_part(name, part)]:
                 parts += new_parts
                 time = max(time, as_time(call.get("timestamp")))
                 self._agent_steps.setdefault(as_str(call.get("agentId")), len(self._nodes))
@@ -259,8 +262,11 @@ def _format_thought(thought: GeminiMessage) -> str:
     return "\n".join(filter(None, (as_str(thought.get("subject")), as_str(thought.get("description")))))
 
 
-def _parse_call(call: GeminiMessage) -> list[Part]:
-    """Return a call and, when it has ended, its result. If it was refused or cancelled, the result is made here."""
+def _parse_call(call: GeminiMessage, called_at: str) -> list[Part]:
+    """Return a call and, when it has ended, its result. If it was refused or cancelled, the result is made here.
+
+    The message has the time of the call, and the call has the time of the result.
+    """
     name, status = as_str(call.get("name")), as_str(call.get("status"))
     parts: list[Part] = [ToolCall(call_id(call), name, call.get("args"))]
     result = call.get("result")
@@ -271,5 +277,6 @@ def _parse_call(call: GeminiMessage) -> list[Part]:
     if response or status not in (*_RUNNING_STATUSES, ""):
         body = response.get("response", call.get("resultDisplay"))
         result_fields = {"id": call_id(call), "name": name, "response": body}
-        parts.append(parse_tool_result(result_fields, failed=status in ("error", "cancelled")))
+        answer = parse_tool_result(result_fields, failed=status in ("error", "cancelled"))
+        parts.append(replace(answer, duration_ms=elapsed_ms(called_at, as_time(call.get("timestamp")))))
     return parts
