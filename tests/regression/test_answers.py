@@ -35,7 +35,16 @@ def _compare(answers: dict[str, Any], expected: dict[str, Any]) -> None:
     """Compare command by command, since the difference of all answers together would be unreadable."""
     assert sorted(answers) == sorted(expected)
     for command, answer in answers.items():
-        assert answer == expected[command], command
+        assert _known_fields(answer, expected[command]) == expected[command], command
+
+
+def _known_fields(answer: Any, expected: Any) -> Any:
+    """Return an answer without the fields that were added since the expected answer was recorded."""
+    if isinstance(answer, dict) and isinstance(expected, dict):
+        return {name: _known_fields(value, expected[name]) for name, value in answer.items() if name in expected}
+    if isinstance(answer, list) and isinstance(expected, list) and len(answer) == len(expected):
+        return [_known_fields(*pair) for pair in zip(answer, expected, strict=True)]
+    return answer
 
 
 def test_marks_of_the_first_version_are_still_understood(tmp_path: Path) -> None:
