@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import click
 
-from store.cli import sync_runner
+from store.cli import output, sync_runner
 from store.cli.options import json_option, with_store
 from store.cli.sync_runner import run_sync
+from store.sources.kit.locator import has_password
 from store.store import Store
 
 
@@ -23,6 +24,10 @@ def sync(store: Store, paths: Sequence[str], source: str | None, follow: bool, a
 
     With PATHs, read those files, folders or database URLs instead.
     """
+    if any(map(has_password, paths)):
+        output.notify(
+            "The password is in the process list until this ends. Give it in PGPASSWORD or ~/.pgpass instead."
+        )
     if not follow:
         run_sync(store, paths, source, as_json=as_json)
     elif as_json:

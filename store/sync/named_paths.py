@@ -16,7 +16,7 @@ from pathlib import Path
 from store.errors import Busy, StoreError, Unreadable
 from store.sources.contract import Source
 from store.sources.kit import sqlite
-from store.sources.kit.locator import is_url, parse_location, rebase_roots
+from store.sources.kit.locator import hide_password, is_url, parse_location, rebase_roots
 from store.sources.kit.problem import Problem
 from store.sources.kit.stamps import PATH_ERRORS, walk_files
 from store.sync.targets import FoundStores, Target, has_store
@@ -34,7 +34,7 @@ def find_stores(paths: Iterable[str], candidates: Sequence[Source]) -> FoundStor
         try:
             _find_at(path, candidates, found)
         except StoreError as reason:
-            found.failures.append((path, reason))
+            found.failures.append((hide_password(path), reason))
     unique = {(target.source.name, target.locator): target for target in found.targets}
     found.targets = list(unique.values())
     return found
@@ -52,7 +52,7 @@ def _find_at(path: str, candidates: Sequence[Source], found: FoundStores) -> Non
     if is_url(location.locator):
         raise Unreadable(f"{location.locator} is not a database that Backscroll can read.")
     if not os.path.exists(location.locator):
-        raise Unreadable(f"No such file or folder: {path}.")
+        raise Unreadable(f"No such file or folder: {hide_password(path)}.")
     sqlite.raise_if_damaged(Path(location.locator))
     raise Unreadable(f"{path} is not a conversation store that Backscroll can read.")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.sources.kit.locator import is_url, parse_location, url_scheme
+from store.sources.kit.locator import has_password, hide_password, is_url, parse_location, url_scheme
 
 
 def test_a_path_is_absolute_and_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,6 +63,44 @@ def test_no_locator_contains_a_password(password: str, driver: str) -> None:
     ):
         assert password not in parse_location(url).locator
         assert parse_location(parse_location(url).locator).locator == parse_location(url).locator
+
+
+@pytest.mark.parametrize(
+    ("url", "locator"),
+    [
+        ("postgresql://ana:S3CRET", "postgresql://ana"),
+        ("postgresql://ana:S3CRET/dak", "postgresql://ana"),
+        ("postgresql://ana:S3C/RET", "postgresql://ana"),
+        ("postgresql://ana:p@S3CRET/x@db.example:5432/dak", "postgresql://ana@db.example:5432/dak"),
+        ("postgresql:///dak?options=-c%20app.password=S3CRET&host=/run", "postgresql:///dak?host=/run"),
+    ],
+)
+def test_the_locator_of_an_address_with_an_error_contains_no_password(url: str, locator: str) -> None:
+    assert parse_location(url).locator == hide_password(url) == locator
+
+
+@pytest.mark.parametrize(
+    ("url", "has_one"),
+    [
+        ("postgresql://ana@[::1]:5432/dak", False),
+        ("postgresql://ana@one.example:5432,two.example/dak", False),
+        ("postgresql://ana@/dak?host=/home/passkey", False),
+        ("postgresql://ana@/dak?sslpassword=x", True),
+        ("postgresql://ana:x@/dak", True),
+    ],
+)
+def test_an_address_without_a_password_is_its_own_locator(url: str, has_one: bool) -> None:
+    assert (parse_location(url).locator != url) == has_password(url) == has_one
+
+
+def test_a_password_is_hidden_in_what_is_no_url() -> None:
+    for typed in (
+        "jdbc:postgresql://ana:S3CRET@h/d",
+        "host=h password='S3 CRET' dbname=d",
+        "postgres:/ana:S3C@RET@h/d",
+    ):
+        assert "RET" not in hide_password(typed)
+    assert hide_password("notes/a:b.jsonl") == "notes/a:b.jsonl"
 
 
 def test_urls_and_paths_are_distinguished() -> None:

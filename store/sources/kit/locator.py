@@ -18,6 +18,12 @@ _URL = re.compile(
     re.DOTALL,
 )
 _SECRET_OPTION = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
+_SECRET_SETTING = re.compile(r"(?:pass\w*|pwd|secret|token)\s*=", re.IGNORECASE)
+_HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")
+_TYPED_PASSWORD = re.compile(
+    r"(?P<before>\b(?:pass\w*|pwd)\s*=\s*)(?:'[^']*'|[^\s&;]+)|(?P<address>:/{1,2}[^:/@\s]*:).*(?=@)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class StoreLocation(NamedTuple):
@@ -66,10 +72,39 @@ def url_scheme(locator: str) -> str:
     return url["scheme"] if url else ""
 
 
+def hide_password(text: str) -> str:
+    """Return what a person typed as an address, for a message: without a password, even if it cannot be parsed."""
+    url = _URL.fullmatch(text)
+    if url:
+        return _redact_url(url)
+    return _TYPED_PASSWORD.sub(lambda match: (match["before"] or match["address"]) + "…", text)
+
+
+def has_password(text: str) -> bool:
+    """Return whether an address contains a password."""
+    url = _URL.fullmatch(text)
+    options = parse_qsl(url["query"] or "") if url else []
+    return bool(url and url["password"]) or any("pass" in name for name, _ in options)
+
+
 def _redact_url(url: re.Match[str]) -> str:
     options = parse_qsl(url["query"] or "", keep_blank_values=True)
     query = "&".join(
-        f"{quote(name)}={quote(value, safe='/')}" for name, value in options if not _SECRET_OPTION.search(name)
+        f"{quote(name)}={quote(value, safe='/')}"
+        for name, value in options
+        if not _SECRET_OPTION.search(name) and not _SECRET_SETTING.search(value)
     )
     user = f"{url['user']}@" if url["user"] else ""
-    return f"{url['scheme']}://{user}{url['where']}" + (f"?{query}" if query else "")
+    return f"{url['scheme']}://{user}{_redact_place(url)}" + (f"?{query}" if query else "")
+
+
+def _redact_place(url: re.Match[str]) -> str:
+    """Return the host and the name of the database, without what may be a part of a password.
+
+    That is everything before another @, and everything after a colon that no port follows: somebody left the host out.
+    """
+    place = url["where"].rpartition("@")[2] if url["password"] else url["where"]
+    for host in place.partition("/")[0].split(","):
+        if not _HOST.fullmatch(host):
+            return host.partition(":")[0]
+    return place

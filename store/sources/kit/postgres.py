@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from store.errors import Busy, StoreError, Unreadable, WriteFailed
 from store.sources.kit.locator import parse_location, url_scheme
@@ -72,7 +73,8 @@ def connect(address: str, *, writing: bool = False) -> Iterator[Connection]:
 
     level = "READ COMMITTED" if writing else "REPEATABLE READ"
     try:
-        with engine.connect().execution_options(isolation_level=level, postgresql_readonly=not writing) as connection:
+        opened = _open_connection(engine, address)
+        with opened.execution_options(isolation_level=level, postgresql_readonly=not writing) as connection:
             settings = (_WRITE_SETTINGS if writing else _READ_SETTINGS).items()
             calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
             connection.exec_driver_sql(f"select {calls}")
@@ -135,6 +137,7 @@ class PostgresDatabase:
 def _create_engine(address: str) -> Engine:
     try:
         from sqlalchemy import NullPool, create_engine
+        from sqlalchemy.exc import ArgumentError
 
         url = _build_url(address)
     except ImportError:
@@ -144,7 +147,24 @@ def _create_engine(address: str) -> Engine:
         "application_name": "backscroll",
         "prepare_threshold": None,
     }
-    return create_engine(url, poolclass=NullPool, connect_args=connect_args)
+    try:
+        return create_engine(url, poolclass=NullPool, connect_args=connect_args)
+    except ArgumentError:
+        raise _bad_address(address) from None
+
+
+def _open_connection(engine: Engine, address: str) -> Connection:
+    try:
+        return engine.connect()
+    except UnicodeError:  # the name of the host, or bytes that are not UTF-8
+        raise _bad_address(address) from None
+
+
+def _bad_address(address: str) -> Unreadable:
+    return Unreadable(
+        f"{parse_location(address).locator} is not the address of a database. "
+        "Write @ in a password as %40, / as %2F and ? as %3F."
+    )
 
 
 def _build_url(address: str) -> URL:
@@ -156,7 +176,10 @@ def _build_url(address: str) -> URL:
     try:
         url = make_url(_add_password(address))
     except (ArgumentError, ValueError):
-        raise Unreadable(f"{parse_location(address).locator} is not the address of a database.") from None
+        raise _bad_address(address) from None
+    # What follows a raw @ would be taken for the host and be shown, and libpq reads nothing that follows a NUL.
+    if "\0" in unquote(address) or "@" in (url.host or "") or (url.password and "@" in (url.database or "")):
+        raise _bad_address(address)
     query = dict(url.query)
     if (mode := query.pop("ssl", None)) in _SSL_MODES:
         query["sslmode"] = mode
