@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Json]
 
+_SESSION_FIELDS = (
+    *("id", "source", "native_id", "parent_id", "relation", "forked_at", "title", "agent_title", "model", "provider"),
+    *("cwd", "channel", "channel_id", "user", "environment_name", "environment_type", "environment_path"),
+    *("created_at", "updated_at", "turns", "entries", "tool_calls", "errors"),
+)
+"""Names the fields of a session that JSON has unchanged."""
+
 _TAGS_SQL = "select session, name from tags where session in (select value from json_each(?)) order by name"
 _SUMMARIES_SQL = """
     select session, text, up_to_turn from summaries where current = 1 and session in (select value from json_each(?))
@@ -50,32 +57,10 @@ def _session_to_json(
         entry_id(session.id, positions[key]) if key in positions else None for key in (session.head, session.tail)
     )
     return {
-        "id": session.id,
-        "source": session.source,
-        "native_id": session.native_id,
-        "parent_id": session.parent_id,
-        "relation": session.relation,
-        "forked_at": session.forked_at,
-        "title": session.title,
-        "agent_title": session.agent_title,
-        "model": session.model,
-        "provider": session.provider,
-        "cwd": session.cwd,
-        "channel": session.channel,
-        "channel_id": session.channel_id,
-        "user": session.user,
-        "environment_name": session.environment_name,
-        "environment_type": session.environment_type,
-        "environment_path": session.environment_path,
+        **{name: getattr(session, name) for name in _SESSION_FIELDS},
         "webhook": session.masked_webhook,
         "head": head,
         "tail": tail,
-        "created_at": session.created_at,
-        "updated_at": session.updated_at,
-        "turns": session.turns,
-        "entries": session.entries,
-        "tool_calls": session.tool_calls,
-        "errors": session.errors,
         "tokens": {
             "input": session.tokens_input,
             "output": session.tokens_output,

@@ -46,7 +46,7 @@ FILTER_CHOICES = {"is": STATES, "has": HAS_VALUES, "role": ROLES}
 MAX_TERMS = 32
 """Limits the words and filters of a query, so that a pasted page of text does not become a huge search."""
 
-MAX_QUERY_CHARS = 4_000
+MAX_QUERY_CHARS = 20_000
 """Limits the query. Only a text that was pasted by mistake is longer, and parsing a megabyte takes seconds."""
 
 MAX_PATTERN_CHARS = 200
