@@ -29,6 +29,7 @@ from store.sync.appended import AppendedBatches, KnownSession, ScanResult, find_
 from store.sync.child_process import ReaderProcesses, is_large
 from store.sync.commit_timer import CommitTimer
 from store.sync.knowledge import KnowledgeImport
+from store.sync.moved_stores import adopt_moved_store, insert_source
 from store.sync.quick_index import QuickScan
 from store.sync.reader_process import ProcessReader, open_reader, scan_refs, start_scan
 from store.sync.session_writer import SessionWriter
@@ -133,6 +134,8 @@ class _TargetImport:
         self.source = target.source
         self.locator = target.locator
         self.address = target.address
+        self._identity = target.locator
+        "Is part of the ids of sessions; the first locator of a store that was moved."
         self.report = Report(target.source.name, target.locator)
         self.unread: set[str] = set()
         "Holds the native ids of sessions that are only in the quick index."
@@ -184,6 +187,8 @@ class _TargetImport:
                 raise
             self.report.problems.append(Problem(self.locator, str(reason)))
             new_marks = marks
+        if "identity" in marks:
+            new_marks["identity"] = marks["identity"]
         self._save_source_row(key, marks, new_marks, old_problems)
         yield Progress(self.report, self.report.seen, self.report.seen)
 
@@ -220,7 +225,7 @@ class _TargetImport:
         self._delete_mistaken(known, present)
         self._drop_duplicates(known, present)
         self._update_expiry(key, refs)
-        knowledge = KnowledgeImport(self.store, self.source.name, self.locator, key)
+        knowledge = KnowledgeImport(self.store, self.source.name, self._identity, key)
         knowledge.import_facts(_translate_read_errors(reader.facts()))
         knowledge.import_secrets(reader.secrets())
         knowledge.import_published(reader.published())
@@ -283,12 +288,15 @@ class _TargetImport:
     def _load_source_row(self) -> tuple[int, dict[str, Any], list[dict[str, str]]]:
         row = self.store.row(SELECT_SOURCE, self.source.name, self.locator)
         if row is None:
-            with self.store.transaction(durable=False) as connection:
-                connection.execute(
-                    "insert into sources (kind, locator) values (?, ?)", (self.source.name, self.locator)
-                )
+            adopt_moved_store(self.store, self.target)
             row = self.store.row(SELECT_SOURCE, self.source.name, self.locator)
-        return row[0], decode(row[1]), decode(row[2])
+        if row is None:
+            with self.store.transaction(durable=False) as connection:
+                insert_source(connection, self.target)
+            row = self.store.row(SELECT_SOURCE, self.source.name, self.locator)
+        marks = decode(row[1])
+        self._identity = marks.get("identity", self.locator)
+        return row[0], marks, decode(row[2])
 
     def _save_source_row(
         self, key: int, marks: dict[str, Any], new_marks: dict[str, Any], old_problems: list[dict[str, str]]
@@ -474,7 +482,7 @@ class _TargetImport:
         return {**fields, "parent_id": self._public_id(parent)} if parent else fields
 
     def _public_id(self, native_id: str) -> str:
-        return foreign_session_id(self.source.name, native_id, self.locator if self.source.has_local_ids else "")
+        return foreign_session_id(self.source.name, native_id, self._identity if self.source.has_local_ids else "")
 
 
 def _translate_read_errors(items: Iterable[T]) -> Iterator[T]:

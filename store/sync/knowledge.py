@@ -27,10 +27,10 @@ _DROPPED = ""
 class KnowledgeImport:
     """Imports the facts, secrets and published files of one foreign store."""
 
-    def __init__(self, store: Store, source: str, locator: str, source_key: int) -> None:
+    def __init__(self, store: Store, source: str, store_identity: str, source_key: int) -> None:
         self._store = store
         self._source_key = source_key
-        self._identity = foreign_session_id(source, "", locator)
+        self._identity = foreign_session_id(source, "", store_identity)
         self._prefix = f"{self._identity}/"
 
     def import_facts(self, facts: Iterable[ForeignFact]) -> None:

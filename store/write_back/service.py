@@ -44,6 +44,7 @@ _SELECT_FACTS = """
         and (scope not like 'session:%' or scope = 'session:' || ?2)
     order by id
 """
+_SELECT_IDENTITIES = "select key, kind, coalesce(json_extract(marks, '$.identity'), locator) from sources"
 _SELECT_SESSION_FOR_FACT = """
     select key from sessions
     where source_key = ?1 and gone = 0 and relation is not 'superseded'
@@ -88,8 +89,8 @@ class WriteBack:
 
         A foreign store is written to through one of its sessions: that of the fact, or else any.
         """
-        for key, kind, locator in self._store.rows("select key, kind, locator from sources"):
-            if fact.foreign_place.startswith(foreign_session_id(kind, "", locator) + "/"):
+        for key, prefix in self._list_fact_prefixes():
+            if fact.foreign_place.startswith(prefix):
                 return self.preview(self._find_session_for_fact(key, fact), facts_only=True)
         raise Refused("This fact was not synced from an agent's store.")
 
@@ -176,8 +177,13 @@ class WriteBack:
 
     def _fact_prefix(self, session: Session) -> str:
         """Return how the places of all facts of the session's foreign store begin."""
-        source, locator = self._load_origin(session)
-        return foreign_session_id(source.name, "", locator) + "/"
+        self._load_origin(session)
+        return dict(self._list_fact_prefixes())[session.source_key or 0]
+
+    def _list_fact_prefixes(self) -> Iterator[tuple[int, str]]:
+        """Yield the key of each foreign store, and how the places of its facts begin."""
+        for key, kind, identity in self._store.rows(_SELECT_IDENTITIES):
+            yield key, foreign_session_id(kind, "", identity) + "/"
 
     def _collect_secrets(self, session: Session) -> Iterator[SecretUpdate]:
         """Yield each secret whose newest version is not the one that the foreign store has."""

@@ -257,21 +257,21 @@ class FileMark(NamedTuple):
     def read_appended(self, path: Path) -> tuple[list[JsonLine], FileMark] | None:
         """Return the appended lines and the next mark.
 
-        Returns None when the file was rewritten, cut, packed or moved, or when it grew too much.
+        Returns None when the file was rewritten, cut or packed, or when it grew too much. It may have been moved.
         """
         try:
             grew_too_much = path.stat().st_size - self.end > MAX_APPENDED_BYTES
         except PATH_ERRORS:
             return None
         prefix = _PrefixDigest(path)
-        if grew_too_much or str(path) != self.path or prefix.digest_up_to(self.end) != self.digest:
+        if grew_too_much or prefix.digest_up_to(self.end) != self.digest:
             return None
         problems: list[Problem] = []
         lines = list(read_lines(path, problems, start=self.end))
         if problems:
             return None  # a read from the beginning reports them
         end = lines[-1].offset + len(lines[-1].data) if lines else self.end
-        return lines, self._replace(end=end, digest=prefix.digest_up_to(end))
+        return lines, FileMark(str(path), end, prefix.digest_up_to(end))
 
 
 class _PrefixDigest:

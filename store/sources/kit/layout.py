@@ -73,9 +73,10 @@ class Layout(NamedTuple):
         return any(map(is_mine, islice(self.find_files(Path(locator), []), _MAX_DETECT_FILES)))
 
     def find_home(self, path: Path, top: Path) -> Path | None:
-        """Return the agent's own folder in which a transcript lies; None when there is none at or below `top`."""
+        """Return the agent's own folder in which a transcript lies: `top` itself, else the innermost below it; None
+        when there is none."""
         if self.is_transcript(path):
-            for folder in path.parents[: len(path.parts) - len(top.parts)]:
+            for folder in (top, *path.parents[: len(path.parts) - len(top.parts)]):
                 if any(_count_levels(path, folder / name) in range(self.depth + 1) for name in self.folders):
                     return folder
         return None
