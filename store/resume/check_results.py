@@ -13,6 +13,10 @@ from store.text.sanitize import one_line
 
 Severity = Literal["good", "quiet", "notable", "bad"]
 
+SourceState = Literal["read", "changed", "gone", "unknown"]
+"""Says whether the agent's store has the session as it was read, with newer entries, or no longer. Is unknown if the
+store cannot be read."""
+
 
 class ResumeCheck(NamedTuple):
     """Describes one check: its name, its result in words, and how much it matters."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from store import sources
 from store.errors import StoreError
 from store.model.session import Session
-from store.resume.check_results import ProcessInfo, ResumeChecks
+from store.resume.check_results import ProcessInfo, ResumeChecks, SourceState
 from store.resume.command import ResumePlan
 from store.resume.git import read_branch
 from store.sources.contract import SessionRef, Source, SourceReader
@@ -48,16 +48,16 @@ def check_resume(store: Store, plan: ResumePlan, *, is_shown: bool = True) -> Re
     source = sources.load_source(session.source)
     records = store.rows(_SELECT_RECORDS, session.key, session.entries - RECORDS_SEARCHED)
     users, database_users = _find_processes(store, source, plan, [place for _, place in records])
-    has_new_entries, gone = _check_agent_store(store, session, source) if is_shown else (False, False)
+    state = check_source_state(store, session) if is_shown else "unknown"
     return ResumeChecks(
         recorded_branch=_find_recorded_branch(store, source, [key for key, _ in records]),
         current_branch=read_branch(plan.folder) if plan.folder else None,
         session_processes=users,
         database_processes=database_users,
         can_see_processes=has_proc(),
-        has_new_entries=has_new_entries
+        has_new_entries=state == "changed"
         or (session.updated_at, session.entries) != (plan.session.updated_at, plan.session.entries),
-        gone=gone or bool(session.gone),
+        gone=state == "gone" or bool(session.gone),
         unwritten_edits=store.write_back.list_unwritten(session),
         can_write_back=source is not None and source.can_write_back,
     )
@@ -126,23 +126,25 @@ def _load_locator(store: Store, session: Session) -> str:
     return str(row[0]) if row else ""
 
 
-def _check_agent_store(store: Store, session: Session, source: Source | None) -> tuple[bool, bool]:
-    """Return whether the agent has newer entries, and whether the session is gone; both False if it cannot be read."""
-    locator = _load_locator(store, session)
+def check_source_state(store: Store, session: Session) -> SourceState:
+    """Compare the session with its agent's store. This may take long, so call it from a background thread."""
+    source, locator = sources.load_source(session.source), _load_locator(store, session)
     if source is None or not locator or is_url(locator):
-        return False, False
+        return "unknown"
     try:
         (marks,) = store.row("select marks from sources where key = ?", session.source_key or 0)
         if (stamp := source.stamp(locator)) and decode(marks).get("stamp") == stamp:
-            return False, False
+            return "read"
         if not os.path.lexists(locator):
-            return False, True
+            return "gone"
         with source.open(locator) as reader:
             refs = reader.scan_files() or reader.scan()
             ref = next((ref for ref in refs if ref.native_id == session.native_id), None)
-            return (False, True) if ref is None else (_has_new_entries(store, session, source, reader, ref), False)
+            if ref is None:
+                return "gone"
+            return "changed" if _has_new_entries(store, session, source, reader, ref) else "read"
     except (StoreError, *SQLITE_ERRORS):
-        return False, False
+        return "unknown"
 
 
 def _has_new_entries(store: Store, session: Session, source: Source, reader: SourceReader, ref: SessionRef) -> bool:

@@ -88,6 +88,7 @@ class BrowserScreen(SessionListScreen[None]):
         Binding("s", "scope", "Scope", id="list.scope", tooltip=SCOPE_TOOLTIP),
         _session_binding("r", "resume", "Resume", "Resume the session in its agent", show=True),
         _session_binding("c", "copy_command", "Copy command", "Copy the resume command"),
+        _session_binding("I", "card", "Session card", "Show everything known about the session"),
         _session_binding("C", "copy_id", "Copy id", "Copy the id of the session"),
         _pane_binding("tab", "next_pane(1)", "next", "Next pane", "Go to the pane on the right"),
         _pane_binding("shift+tab", "next_pane(-1)", "previous", "Previous pane", "Go to the pane on the left"),
@@ -378,6 +379,12 @@ class BrowserScreen(SessionListScreen[None]):
 
         self.app.push_screen(ResumeScreen(self._store, session, self.app.settings), self.app.exit_and_resume)
 
+    def action_card(self) -> None:
+        from tui.screens.session_card import SessionCardScreen
+
+        if (session := self.current_session) is not None:
+            self.app.push_screen(SessionCardScreen(self._store, session, self._clock))
+
     def action_copy_command(self) -> None:
         from store.resume.command import plan_resume
 
@@ -434,6 +441,6 @@ class BrowserScreen(SessionListScreen[None]):
                 return self.has_class("-nothing") and not is_store_empty
             case "pane" | "next_pane" | "zoom" if not self._has_conversation:
                 return False
-            case "resume" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
+            case "resume" | "card" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
                 return not is_store_empty and self.current_session is not None
         return super().check_action(action, parameters)

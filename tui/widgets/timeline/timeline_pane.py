@@ -35,7 +35,7 @@ class TimelinePane(Vertical):
     TimelinePane {
         #about {
             height: auto;
-            max-height: 4;
+            max-height: 5;
             padding: 0 1 1 2;
         }
     }
