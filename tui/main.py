@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
     The worker process is started first of all: while it creates a new store and reads the newest sessions into it,
     this process loads Textual.
     """
+    _require_terminal()
     is_new = follow and not path.exists()
     worker = _start_worker(path, is_new) if follow else None
     ProcessTuning.prepare_start()
@@ -52,6 +54,15 @@ def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
         sys.exit(app.return_code)
     if chosen is not None:
         chosen.execute()
+
+
+def _require_terminal() -> None:
+    """Refuse to open where nothing can be shown or typed. Textual would wait for keys for ever, and use a processor."""
+    streams = (sys.stdin, sys.stdout, sys.__stderr__)
+    if os.environ.get("TERM") in ("dumb", "") or not all(stream and stream.isatty() for stream in streams):
+        from store.errors import Refused
+
+        raise Refused("The browser needs a terminal. Use `backscroll list`, `show` and `search` instead.")
 
 
 def _start_worker(path: Path, is_new: bool) -> WorkerProcess:

@@ -176,6 +176,22 @@ def test_a_path_that_is_no_store_is_unreadable_and_left_alone(cli: CommandLine, 
     assert (tmp_path / "empty").stat().st_size == 0
 
 
+@pytest.mark.parametrize("missing", ["stdin", "stdout", "stderr", "TERM"])
+def test_the_browser_refuses_to_open_without_a_terminal(store: Store, missing: str) -> None:
+    ours, theirs = os.openpty()
+    environment = os.environ | {"TERM": "dumb" if missing == "TERM" else "xterm"}
+    streams: dict[str, int] = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    if missing != "TERM":
+        streams[missing] = subprocess.DEVNULL if missing == "stdin" else subprocess.PIPE
+    command = [sys.executable, "-c", "from tui.main import main; raise SystemExit(main())", "--store", str(store.path)]
+    ran = subprocess.run(command, env=environment, timeout=60, **streams)  # type: ignore[call-overload]
+    shown = ran.stderr if missing == "stderr" else os.read(ours, 10_000)
+    assert ran.returncode == 1
+    assert shown.strip() == b"The browser needs a terminal. Use `backscroll list`, `show` and `search` instead."
+    os.close(ours)
+    os.close(theirs)
+
+
 def test_without_a_browser_it_says_so(cli: CommandLine) -> None:
     ran = cli()
     assert ran.status == 1
