@@ -51,6 +51,7 @@ _TABLE = (
     SourceInfo("chatgpt", "ChatGPT", Badge("gp", "$text-success"), "chatgpt.source:ChatGPT"),
     SourceInfo("claude-ai", "claude.ai", Badge("ca", "$text-warning"), "claude_ai.source:ClaudeAI"),
     SourceInfo("opencode", "opencode", Badge("oc", "$text-accent"), "opencode.source:Opencode"),
+    SourceInfo("openai-agents", "OpenAI Agents SDK", Badge("oa", "$text-primary"), "openai_agents.source:OpenAIAgents"),
     SourceInfo("atif", "ATIF", Badge("at", "$text-secondary"), "atif.source:Atif"),
 )
 

@@ -24,6 +24,7 @@ from foreign_databases import (
     add_rubichan_session,
     insert_row,
     make_database,
+    make_openai_agents_database,
     pingu_native_response,
     pingu_raw_message,
     pingu_raw_response,
@@ -195,6 +196,21 @@ def _build_goose(path: Path) -> None:
     )
 
 
+def _build_openai_agents(path: Path) -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": '{"command": "ls"}'}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "a.log"}
+    make_openai_agents_database(
+        path,
+        {
+            CORRUPTED: [{"role": "user", "content": "List the logs"}, call, result],
+            NEIGHBOUR: [
+                {"role": "user", "content": PROMPT_TEXT},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": ANSWER_TEXT}]},
+            ],
+        },
+    )
+
+
 STORE_KINDS = [
     StoreKind("pingu", _build_pingu),
     StoreKind("pingu first", partial(_build_pingu, newest=False)),
@@ -210,6 +226,7 @@ STORE_KINDS = [
     StoreKind("kiso first", partial(_build_kiso, head=False)),
     StoreKind("crush", _build_crush),
     StoreKind("goose", _build_goose),
+    StoreKind("openai-agents", _build_openai_agents),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,18 @@ create trigger memories_au after update on memories begin
     insert into memories_fts(rowid, content) values (new.id, new.content);
 end;
 """
+OPENAI_AGENTS_SCHEMA = """
+create table agent_sessions (
+    session_id text primary key, created_at timestamp default current_timestamp,
+    updated_at timestamp default current_timestamp
+);
+create table agent_messages (
+    id integer primary key autoincrement, session_id text not null, message_data text not null,
+    created_at timestamp default current_timestamp,
+    foreign key (session_id) references agent_sessions (session_id) on delete cascade
+);
+create index idx_agent_messages_session_id on agent_messages (session_id, created_at);
+"""
 AT = "2026-03-01 10:00:00"
 
 
@@ -169,6 +181,16 @@ def add_rubichan_messages(path: Path, session_id: str, first: int, *messages: tu
         for seq, (role, content) in enumerate(messages, first)
     ]
     execute_sql(path, "insert into messages (session_id, seq, role, content, created_at) values (?, ?, ?, ?, ?)", rows)
+
+
+def make_openai_agents_database(path: Path, sessions: Mapping[str, Sequence[Any]]) -> Path:
+    """Make a database with these sessions, each a list of items of the Responses API."""
+    make_database(path, OPENAI_AGENTS_SCHEMA)
+    for session_id, items in sessions.items():
+        insert_row(path, "agent_sessions", session_id=session_id, created_at=AT, updated_at=AT)
+        for item in items:
+            insert_row(path, "agent_messages", session_id=session_id, message_data=json.dumps(item), created_at=AT)
+    return path
 
 
 def sync_paths(store: Store, *paths: Path | str) -> Report:

@@ -36,6 +36,7 @@ CONVERSATION_TABLES = {
     "goose": "messages",
     "llm": "messages responses",
     "opencode": "message part session_message",
+    "openai-agents": "agent_messages",
 }
 """Names the tables in which each row is a part of a conversation."""
 

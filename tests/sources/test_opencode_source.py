@@ -276,6 +276,45 @@ def test_failures_are_flagged(owner: OpencodeStore, store: Store) -> None:
     assert [entry.text for entry in stored_entries(store, S) if entry.text] == ["go", *["APIError: Overloaded"] * 2]
 
 
+def test_an_exported_session_is_read_when_named(owner: OpencodeStore, store: Store, tmp_path: Path) -> None:
+    turns = [
+        (user_message(), [text_part("Fix it"), text_part("injected", synthetic=True)]),
+        (assistant_message(tokens=USAGE), [finished_text_part("Reading."), tool_part("a.go", "c1")]),
+    ]
+    owner.add_session(S, *turns, title="Tests", directory="/w/app")
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(export_session(owner.path, S), indent=2))
+    report = sync_paths(store, path)
+    assert (report.source, report.new, report.problems) == ("opencode", 1, [])
+    session = store.sessions.find(S)
+    assert (session.title, session.cwd, session.turns, session.tool_calls) == ("Tests", "/w/app", 1, 1)
+    with Store.open(tmp_path / "database.db") as other_store:
+        sync_paths(other_store, owner.path)
+        assert texts(store) == texts(other_store) == ["Fix it", "", "Reading.", ""]
+        assert session.tokens_total == other_store.sessions.find(S).tokens_total
+    assert sync_paths(store, path).unchanged == 1
+
+
+def export_session(path: Path, session_id: str) -> dict[str, Any]:
+    """Return what `opencode export` prints of a session."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
+        row = connection.execute("select * from session where id = ?", (session_id,)).fetchone()
+        times = {"created": row["time_created"], "updated": row["time_updated"]}
+        info = {"id": row["id"], "title": row["title"], "directory": row["directory"], "time": times}
+        messages = [
+            {
+                "info": json.loads(message["data"]) | {"id": message["id"], "sessionID": session_id},
+                "parts": [
+                    json.loads(part["data"]) | {"id": part["id"], "sessionID": session_id, "messageID": message["id"]}
+                    for part in connection.execute("select * from part where message_id = ?", (message["id"],))
+                ],
+            }
+            for message in connection.execute("select * from message where session_id = ?", (session_id,)).fetchall()
+        ]
+    return {"info": info, "messages": messages}
+
+
 @pytest.mark.parametrize(
     ("usage", "tokens"),
     [

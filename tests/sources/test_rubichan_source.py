@@ -270,7 +270,7 @@ def add_blob(owner: Path, content: str | bytes, ref: str = REF, session_id: str 
     )
 
 
-@pytest.mark.parametrize("content", ["F" * 5000, b"F" * 5000])
+@pytest.mark.parametrize("content", ["F" * 3000, b"F" * 3000])
 def test_a_result_in_a_blob_replaces_its_note(owner: Path, store: Store, content: str | bytes) -> None:
     add_rubichan_session(
         owner, "s", ("user", "go"), ("assistant", tool_use()), ("user", result(blob_note(), is_error=True))
@@ -278,8 +278,8 @@ def test_a_result_in_a_blob_replaces_its_note(owner: Path, store: Store, content
     add_blob(owner, content)
     assert sync_paths(store, owner).problems == []
     (call,) = calls(store)
-    assert (call.result, call.status) == ("F" * 5000, "error")
-    assert store.search.find("F" * 5000)[1] == 1
+    assert (call.result, call.status) == ("F" * 3000, "error")
+    assert store.search.find("F" * 3000)[1] == 1
 
 
 def test_a_result_that_is_gone_leaves_the_note(owner: Path, store: Store) -> None:

@@ -12,7 +12,7 @@ from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
 from store.sources.kit.transcripts import Node
 from store.text.validate import replace_surrogates
 
-_CHANGING_FIELDS = ("chat_messages", "updated_at", "name", "summary")
+_CHANGING_FIELDS = ("chat_messages", "updated_at", "name", "summary", "current_leaf_message_uuid")
 _ROOT_UUID = "00000000-0000-4000-8000-000000000000"
 _ROLES = {"human": "user", "assistant": "assistant"}
 
@@ -31,9 +31,13 @@ class ClaudeAIReader(ExportReader):
         conversation = ExportConversation(
             native_id=replace_surrogates(as_str(value.get("uuid"))),
             header={name: field for name, field in value.items() if name not in _CHANGING_FIELDS},
-            fields={"agent_title": as_str(value.get("name")).strip(), "provider": "anthropic"},
+            fields={
+                "agent_title": as_str(value.get("name")).strip(),
+                "provider": "anthropic",
+                "model": as_str(value.get("model")),
+            },
             messages=messages,
-            leaf=_find_leaf(messages),
+            leaf=_find_leaf(messages, as_str(value.get("current_leaf_message_uuid"))),
             summary=as_str(value.get("summary")).strip(),
         )
         conversation.fields |= sqlite.time_fields(as_time(value.get("created_at")), as_time(value.get("updated_at")))
@@ -63,8 +67,13 @@ def _parse_messages(messages: list[Json]) -> Iterator[ExportMessage]:
         previous = uuid
 
 
-def _find_leaf(messages: list[ExportMessage]) -> int | None:
-    """Return the last message of the conversation: the newest without an answer. The export does not name it."""
+def _find_leaf(messages: list[ExportMessage], current: str) -> int | None:
+    """Return the last message of the conversation: the one that it names, else the newest without an answer.
+
+    Only a conversation that was saved by itself names it. An export does not.
+    """
+    if named := [index for index, message in enumerate(messages) if current and message.node.id == current]:
+        return named[0]
     parents = {message.node.parent for message in messages}
     leaves = [index for index, message in enumerate(messages) if message.node.id not in parents]
     return max(leaves, key=lambda index: (as_time(messages[index].value.get("created_at")), index), default=None)

@@ -18,6 +18,7 @@ from store.sources.claude_code.prompts import (
     is_command_output,
     names_command_first,
 )
+from store.sources.claude_code.web import read_cached_records
 from store.sources.contract import Problem
 from store.sources.kit.jsonl import (
     PATH_ERRORS,
@@ -27,7 +28,6 @@ from store.sources.kit.jsonl import (
     as_str,
     as_time,
     open_file,
-    read_cached_lines,
 )
 from store.sources.kit.line_scan import separate_records
 from store.text.validate import replace_surrogates
@@ -152,7 +152,7 @@ def read_numbered_lines(files: Sequence[Path], problems: list[Problem]) -> Itera
     """Yield the numbered lines of a transcript, which may consist of several files."""
     index = 0
     for path in files:
-        for line in read_cached_lines(path, problems):
+        for line in read_cached_records(path, problems):
             yield index, path, line
             index += 1
 

@@ -17,13 +17,13 @@ from store.sources.claude_code.branches import (
     may_have_branches,
 )
 from store.sources.claude_code.layout import LAYOUT
+from store.sources.claude_code.web import WEB_SUFFIX, read_records
 from store.sources.contract import Problem
 from store.sources.kit.jsonl import (
     as_dict,
     as_str,
     as_time,
     plain_file_stamp,
-    read_json_lines,
     stat_stamp,
     walk_with_stat,
 )
@@ -176,7 +176,7 @@ def read_head(path: Path, stamp: str) -> TranscriptHead | None:
     """Return the head of a transcript, or None if it has neither a message in the format of Claude Code nor a title."""
     first = started = session = version = ""
     has_summaries = False
-    for line in read_json_lines(path, []):
+    for line in read_records(path, []):
         value = as_dict(line.value)
         started = started or as_time(value.get("timestamp"))
         has_summaries = has_summaries or value.get("type") == SUMMARY_TYPE
@@ -214,7 +214,8 @@ def find_branches(transcript: Transcript) -> tuple[TranscriptBranch, ...]:
 
 @lru_cache(maxsize=65_536)
 def _find_branches(files: Sequence[Path], is_agent: bool, stamp: str) -> tuple[TranscriptBranch, ...]:
-    if len(files) == 1 and not may_have_branches(files[0], is_subagent=is_agent):
+    is_of_lines = len(files) == 1 and files[0].suffix != WEB_SUFFIX
+    if is_of_lines and not may_have_branches(files[0], is_subagent=is_agent):
         return ()
     return tuple(_load_tree(files, is_agent, stamp).branches.values())
 
@@ -232,7 +233,7 @@ def _load_tree(files: Sequence[Path], is_agent: bool, stamp: str) -> TranscriptT
 def is_claude_transcript(path: Path) -> bool:
     """Return whether a file has a message with a uuid and content. Other agents write similar lines with parts instead
     of content."""
-    for number, line in enumerate(read_json_lines(path, [])):
+    for number, line in enumerate(read_records(path, [])):
         value = as_dict(line.value)
         is_message = value.get("type") in ("user", "assistant") and isinstance(value.get("sessionId"), str)
         if is_message and "content" in as_dict(value.get("message")) and isinstance(value.get("uuid"), str):
@@ -244,7 +245,7 @@ def is_claude_transcript(path: Path) -> bool:
 
 def has_only_titles(path: Path) -> bool:
     """Return whether a file begins like those in which version 1 kept titles of sessions that are in other files."""
-    first = as_dict(next((line.value for line in read_json_lines(path, [])), None))
+    first = as_dict(next((line.value for line in read_records(path, [])), None))
     return first.get("type") == SUMMARY_TYPE and "leafUuid" in first
 
 
@@ -267,7 +268,7 @@ class TranscriptCatalog:
         for transcript in find_transcripts(locator, problems):
             head = read_head(transcript.files[0], transcript.stamp)
             if head is None:
-                next(read_json_lines(transcript.files[0], problems), None)  # reports a file that cannot be read
+                next(read_records(transcript.files[0], problems), None)  # reports a file that cannot be read
                 continue
             if head.may_have_summary:
                 self._may_have_summary.add(transcript.native_id)

@@ -12,6 +12,7 @@ from store.model.entry import Json
 from store.model.session import SessionFields
 from store.sources.claude_code.files import Transcript, find_transcripts
 from store.sources.claude_code.prompts import content_blocks, extract_prompt
+from store.sources.claude_code.web import WEB_SUFFIX
 from store.sources.contract import QuickSession
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import as_dict, as_str, as_time
@@ -35,6 +36,8 @@ def quick_read(locator: str, known: Container[str]) -> Iterator[QuickSession]:
         find_transcripts(Path(locator), []), key=lambda transcript: transcript.modified_at, reverse=True
     )
     for transcript in transcripts:
+        if transcript.files[0].suffix == WEB_SUFFIX:
+            continue  # It is one object, and cannot be read in part.
         if transcript.native_id not in known and (reader := _ClaudeQuickReader(transcript)).has_text:
             yield reader.build_session()
 

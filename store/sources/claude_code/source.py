@@ -43,10 +43,12 @@ class ClaudeCode(Source):
     def knows(self, path: Path, beginning: bytes) -> bool:
         from store.sources.claude_code.files import has_only_titles, is_claude_transcript
 
-        return path.suffix == ".jsonl" and (is_claude_transcript(path) or has_only_titles(path))
+        if path.suffix == ".jsonl":
+            return is_claude_transcript(path) or has_only_titles(path)
+        return path.suffix == ".json" and b'"loglines"' in beginning and is_claude_transcript(path)
 
     def find_store(self, path: Path, top: Path) -> Path | None:
-        return LAYOUT.find_home(path, top)
+        return LAYOUT.find_home(path, top) if path.suffix != ".json" else path
 
     def has_own_folders(self, folder: Path) -> bool:
         return LAYOUT.has_folders(folder)

@@ -1,4 +1,7 @@
-"""This module reads exports: an archive, folder or file with one huge array of conversations, read one by one."""
+"""This module reads exports: an archive, folder or file with one huge array of conversations, read one by one.
+
+A file may also hold a single conversation, as people save them from the page of one.
+"""
 
 from __future__ import annotations
 
@@ -66,16 +69,23 @@ class ItemLocation(NamedTuple):
 
 
 def split_array(
-    file: IO[bytes], name: str, problems: list[Problem], max_bytes: int = MAX_EXPORT_BYTES
+    file: IO[bytes], name: str, problems: list[Problem], max_bytes: int = MAX_EXPORT_BYTES, depth: int | None = None
 ) -> Iterator[ArrayItem]:
-    """Yield the objects of an array of any length. One that is too large or cut off is reported as a problem."""
-    splitter = _ArraySplitter(name, problems)
+    """Yield the objects of an array of any length. One that is too large or cut off is reported as a problem.
+
+    `depth` is the number of brackets around the objects. By default it is that of an array of objects, or of an object
+    by itself.
+    """
+    splitter = _ArraySplitter(name, problems, depth or 0)
     size = _CHUNK_BYTES
     while splitter.scanned < max_bytes and (chunk := file.read(size)):
         scanned_before = splitter.scanned
-        if not scanned_before and not chunk.lstrip(_BLANK).startswith(b"["):
-            problems.append(Problem(name, "It is not a list of conversations."))
-            return
+        if not scanned_before and depth is None:
+            beginning = chunk.lstrip(_BLANK)[:1]
+            if beginning not in (b"[", b"{"):
+                problems.append(Problem(name, "It is neither a conversation nor a list of them."))
+                return
+            splitter.item_depth = int(beginning == b"[")
         yield from splitter.feed(chunk)
         # A string longer than a chunk is scanned again with every chunk, so the chunks grow.
         size = _CHUNK_BYTES if splitter.scanned > scanned_before else min(size * 2, MAX_ITEM_BYTES)
@@ -85,7 +95,9 @@ def split_array(
 class _ArraySplitter:
     """Finds the objects of an array in chunks of any size."""
 
-    def __init__(self, name: str, problems: list[Problem]) -> None:
+    def __init__(self, name: str, problems: list[Problem], item_depth: int) -> None:
+        self.item_depth = item_depth
+        "Is the number of brackets around an item."
         self._name = name
         self._problems = problems
         self._buffer = b""
@@ -105,12 +117,12 @@ class _ArraySplitter:
             self._position = match.end()
             bracket = self._buffer[self._position - 1]
             if bracket in _OPENING:
-                if self._depth == 1 and bracket == _BRACE:
+                if self._depth == self.item_depth and bracket == _BRACE:
                     self._item_start = self._position - 1
                 self._depth += 1
             else:
                 self._depth = max(self._depth - 1, 0)
-                if self._depth == 1 and self._item_start is not None:
+                if self._depth == self.item_depth and self._item_start is not None:
                     yield from self._finish_item()
         if (rest := _UP_TO_END.match(self._buffer, self._position)) is not None:
             self._position = rest.end()

@@ -251,7 +251,7 @@ class FileMark(NamedTuple):
     @classmethod
     def from_file(cls, path: Path, end: int) -> FileMark | None:
         """Return a mark; None when reading this file cannot be continued."""
-        digest = _PrefixDigest(path).digest_up_to(end) if path.suffix != ".zst" else ""
+        digest = _PrefixDigest(path).digest_up_to(end) if path.suffix not in (".zst", ".json") else ""
         return cls(str(path), end, digest) if digest else None
 
     def read_appended(self, path: Path) -> tuple[list[JsonLine], FileMark] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
@@ -22,12 +23,25 @@ _STORAGE_LEVELS = 5
 """A part is the deepest file: `part/<session>/<message>/<part>.json` in the oldest layout."""
 
 _MAX_DETECT_FILES = 50
+_EXPORT_BEGINNING = re.compile(rb'\s*\{\s*"info":\s*\{[^{}]*?"id":\s*"ses_')
+_EXPORT_BEGINNING_BYTES = 4096
 
 SIGNATURE = {
     "session": ("id", "project_id", "title", "version", "time_created", "time_updated"),
     "message": ("id", "session_id", "time_created", "data"),
     "part": ("id", "message_id", "session_id", "data"),
 }
+
+
+def is_export(path: Path) -> bool:
+    """Return whether a file is a session that `opencode export` wrote. It begins with a description of the session."""
+    from store.sources.kit.jsonl import PATH_ERRORS, open_file
+
+    try:
+        with open_file(path) as file:
+            return bool(_EXPORT_BEGINNING.match(file.read(_EXPORT_BEGINNING_BYTES)))
+    except PATH_ERRORS:
+        return False
 
 
 def find_databases(folder: Path) -> Iterator[Path]:

@@ -15,18 +15,20 @@ from store.sources.contract import Batch, Problem, SessionRef, SourceReader
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import as_str
 from store.sources.opencode.entries import OpencodeEntry, OpencodeEntryReader, take_settled
-from store.sources.opencode.files import SIGNATURE, find_databases
+from store.sources.opencode.export import ExportStorage
+from store.sources.opencode.files import SIGNATURE, find_databases, is_export
 from store.sources.opencode.outputs import OUTPUTS_FOLDER
 from store.sources.opencode.storage import DatabaseStorage, FileStorage, SessionInfo, SessionStorage
 
 
 @contextmanager
 def open_reader(path: Path) -> Iterator[OpencodeReader]:
-    """Open opencode's folder, or one of its databases."""
+    """Open opencode's folder, one of its databases, or a session that it exported."""
     problems: list[Problem] = []
     is_folder = os.path.isdir(path)
     with ExitStack() as stack:
-        databases = find_databases(path) if is_folder else [path]
+        is_export_file = not is_folder and is_export(path)
+        databases = find_databases(path) if is_folder else [] if is_export_file else [path]
         connections = [stack.enter_context(sqlite.snapshot(database)) for database in databases]
         storages: list[SessionStorage] = [
             DatabaseStorage(connection, problems)
@@ -35,6 +37,8 @@ def open_reader(path: Path) -> Iterator[OpencodeReader]:
         ]
         if is_folder:
             storages.append(FileStorage(path, problems))
+        if is_export_file:
+            storages.append(ExportStorage(path, problems))
         yield OpencodeReader(storages, (path if is_folder else path.parent) / OUTPUTS_FOLDER, problems)
 
 

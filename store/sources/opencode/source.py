@@ -1,4 +1,5 @@
-"""opencode keeps a database in its folder, and the files of older releases, which hold the same sessions."""
+"""opencode keeps a database in its folder, and the files of older releases, which hold the same sessions. A session
+that `opencode export` wrote can be read by itself."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from store.sources.opencode.files import (
     SIGNATURE,
     find_databases,
     find_storage,
+    is_export,
     is_storage,
     list_storages,
 )
@@ -44,21 +46,21 @@ class Opencode(Source):
 
         path = Path(locator)
         if not os.path.isdir(path):
-            return sqlite.has_tables(locator, SIGNATURE)
+            return sqlite.has_tables(locator, SIGNATURE) or is_export(path)
         return any(sqlite.has_tables(str(database), SIGNATURE) for database in find_databases(path)) or any(
             map(is_storage, list_storages(path))
         )
 
     def knows(self, path: Path, beginning: bytes) -> bool:
         if path.suffix == ".json":
-            return find_storage(path) is not None
+            return find_storage(path) is not None or is_export(path)
         return beginning.startswith(SQLITE_MAGIC) and self.detect(str(path))
 
     def find_store(self, path: Path, top: Path) -> Path:
         """Return opencode's folder, which has the database and the storages; else a storage or database by itself."""
         storage = find_storage(path) if path.suffix == ".json" else None
         if storage is None:
-            return path.parent if path.name.startswith("opencode") else path
+            return path.parent if path.name.startswith("opencode") and path.suffix != ".json" else path
         folders = (folder for folder in storage.parents[3::-1] if folder.is_relative_to(top))
         return next((folder for folder in folders if storage in list_storages(folder)), storage)
 

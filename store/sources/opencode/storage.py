@@ -48,7 +48,7 @@ class SessionStorage(Protocol):
     def read_parts(self, session: str, message: OpencodeMessage, problems: list[Problem]) -> Iterable[OpencodePart]: ...
 
 
-def _parse_info(data: Mapping[str, Json], times: Mapping[str, Json], record: NewRecord) -> SessionInfo:
+def parse_info(data: Mapping[str, Json], times: Mapping[str, Json], record: NewRecord) -> SessionInfo:
     title = as_str(data.get("title"))
     model = as_dict(data.get("model"))
     fields: SessionFields = {
@@ -65,7 +65,7 @@ def _parse_info(data: Mapping[str, Json], times: Mapping[str, Json], record: New
     return SessionInfo(header, fields, bool(times.get("archived")), as_dict(data.get("revert")))
 
 
-def _strip_changing(data: bytes, value: Json) -> bytes:
+def strip_changing(data: bytes, value: Json) -> bytes:
     """Return JSON without what opencode changes later: the diffs in a user's message, and the compaction marks."""
     if as_dict(value).get("role") == "user":
         return encode_derived({name: member for name, member in value.items() if name != "summary"})
@@ -124,7 +124,7 @@ class DatabaseStorage:
         changing = [
             name for name in data if name.startswith(("tokens_", "summary_")) or name in ("time_updated", "cost")
         ]
-        return _parse_info(data, times, sqlite.record_from_row(row, "session", session, exclude=changing))
+        return parse_info(data, times, sqlite.record_from_row(row, "session", session, exclude=changing))
 
     def read_messages(self, session: str, problems: list[Problem]) -> list[OpencodeMessage]:
         """Return the messages of a session. The newer table is used only when the older one has none."""
@@ -159,7 +159,7 @@ class DatabaseStorage:
         return data
 
     def _make_record(self, row: RowLike, table: str, data: Json) -> NewRecord:
-        stable_data = _strip_changing(sqlite.as_text(row["data"]).encode("utf-8", "replace"), data).decode(
+        stable_data = strip_changing(sqlite.as_text(row["data"]).encode("utf-8", "replace"), data).decode(
             "utf-8", "replace"
         )
         return sqlite.record_from_row(
@@ -228,7 +228,7 @@ class FileStorage:
         value = as_dict(line.value)
         if not value.get("directory"):
             value = {**value, "directory": self._find_cwd(files)}
-        return _parse_info(
+        return parse_info(
             value, as_dict(value.get("time")), jsonl.record_from_line(line, self._relative_name(files.info_file))
         )
 
@@ -260,7 +260,7 @@ class FileStorage:
             name = self._relative_name(path)
             line = jsonl.read_json_record(path, problems, name=name)
             if line is not None:
-                yield path, as_dict(line.value), NewRecord(_strip_changing(line.data, line.value), name)
+                yield path, as_dict(line.value), NewRecord(strip_changing(line.data, line.value), name)
 
     def _relative_name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix()

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign_databases import sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
+from source_samples import DATA
 
 from store.errors import Unreadable
 from store.sources.contract import Problem
 from store.sources.kit import exports
 from store.sources.kit.exports import ExportMessage, sort_parents_first, split_array
 from store.sources.kit.transcripts import Node
+from store.store import Store
 
 NESTED = st.recursive(
     st.none() | st.integers() | st.text('a"\\[]{},: \n', max_size=8),
@@ -61,9 +64,50 @@ def test_an_incomplete_file_yields_the_complete_objects_and_a_problem() -> None:
     assert (objects, len(problems)) == ([{"a": 1}], 1)
 
 
+def test_an_object_by_itself_is_one_item() -> None:
+    assert split(b' {"a": {"b": [{"c": 1}]}}\n') == ([{"a": {"b": [{"c": 1}]}}], [])
+
+
 def test_a_file_that_is_no_list_is_a_problem() -> None:
-    objects, problems = split(b'{"a": {"b": 1}}')
-    assert (objects, [problem.reason for problem in problems]) == ([], ["It is not a list of conversations."])
+    objects, problems = split(b'"a"')
+    reason = "It is neither a conversation nor a list of them."
+    assert (objects, [problem.reason for problem in problems]) == ([], [reason])
+
+
+@pytest.mark.parametrize("name", ["chatgpt", "claude-ai"])
+def test_a_conversation_saved_by_itself_is_read_when_named(tmp_path: Path, store: Store, name: str) -> None:
+    conversations = json.loads((DATA / name / "conversations.json").read_bytes())
+    with Store.open(tmp_path / "whole.db") as whole:
+        sync_paths(whole, DATA / name)
+        expected = {session.native_id: (session.title, session.turns) for session in whole.sessions.newest(100)}
+    for n, conversation in enumerate(conversations):
+        path = tmp_path / f"saved {n}.json"
+        path.write_text(json.dumps(conversation))
+        if {conversation.get("conversation_id"), conversation.get("id"), conversation.get("uuid")} & expected.keys():
+            assert sync_paths(store, path).source == name
+    assert {session.native_id: (session.title, session.turns) for session in store.sessions.newest(100)} == expected
+
+
+def test_a_saved_conversation_of_claude_ai_names_the_branch_in_use(tmp_path: Path, store: Store) -> None:
+    texts = {"u1": "Hello", "a1": "One.", "a2": "Two."}
+    parents = {"u1": "00000000-0000-4000-8000-000000000000", "a1": "u1", "a2": "u1"}
+    messages = [
+        {
+            "uuid": uuid,
+            "sender": "human" if uuid == "u1" else "assistant",
+            "text": text,
+            "parent_message_uuid": parents[uuid],
+            "created_at": f"2026-05-01T10:00:0{n}Z",
+        }
+        for n, (uuid, text) in enumerate(texts.items())
+    ]
+    value = {"uuid": "c1", "name": "Counting", "model": "claude-opus", "chat_messages": messages}
+    path = tmp_path / "saved.json"
+    path.write_text(json.dumps(value | {"current_leaf_message_uuid": "a1"}))
+    sync_paths(store, path)
+    session = store.sessions.find("c1")
+    assert session.model == "claude-opus"
+    assert [entry.text for entry in store.chains.entries(session.key, 0)] == ["Hello", "One."]
 
 
 @pytest.mark.parametrize("long", [{"x": "y\\" * 5000}, {"x": ["y"] * 1000}, {"x": [{}] * 1000}])

@@ -1,0 +1,1 @@
+"""This package reads the sessions of the OpenAI Agents SDK."""
