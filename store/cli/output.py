@@ -218,15 +218,21 @@ def _with_full_stop(text: str) -> str:
 
 # ── formats ───────────────────────────────────────────────────────────────────────────────────────
 
-_AGE_UNITS = ((365 * 86400, "y"), (7 * 86400, "w"), (86400, "d"), (3600, "h"), (60, "m"))
+_DAY_SECONDS = 24 * 60 * 60
+_AGE_UNITS = ((365 * _DAY_SECONDS, "y"), (7 * _DAY_SECONDS, "w"), (_DAY_SECONDS, "d"), (3600, "h"), (60, "m"))
 
 
 def format_age(timestamp: str) -> str:
-    """Format a time as an age like `4m`, `3h` or `2d` on a terminal; return it unchanged otherwise."""
+    """Format a time as an age like `4m`, `3h` or `2d` on a terminal, or as a date if it is to come.
+
+    Return it unchanged where there is no terminal.
+    """
     time = _parse_time(timestamp)
     if time is None or not stdout_is_terminal():
         return timestamp
     seconds = (datetime.now(UTC) - time).total_seconds()
+    if seconds < -_DAY_SECONDS:  # the clock was set back, or was wrong where it was written
+        return f"{time.astimezone():%Y-%m-%d}"
     return next((f"{seconds // size:.0f}{unit}" for size, unit in _AGE_UNITS if seconds >= size), "now")
 
 

@@ -113,8 +113,10 @@ class Sessions:
 
     def update(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
         """Store what the session's agent reports about it. Changes of a person are edits instead; see below."""
-        columns = {"updated_at": utc_timestamp()} | _validate_fields(fields)
-        assignments = ", ".join(f"{name} = :{name}" for name in columns)
+        columns = {"now": utc_timestamp()} | _validate_fields(fields)
+        # The clock may have been set back since the last entry.
+        values = {"updated_at": "max(updated_at, :now)"} | {name: f":{name}" for name in columns if name != "now"}
+        assignments = ", ".join(f"{name} = {value}" for name, value in values.items())
         with self._store.transaction() as connection:
             rows = connection.execute(
                 f"update sessions set {assignments} where id = :id returning {_COLUMNS}",

@@ -41,7 +41,7 @@ _STATE_SQL = {
     "archived": "sessions.archived = 1",
     "fork": "sessions.relation is 'fork'",
     "delegate": "coalesce(sessions.relation, '') in ('delegate', 'sidechain')",
-    "live": "sessions.updated_at >= ? and sessions.gone = 0",
+    "live": "sessions.updated_at between ? and ? and sessions.gone = 0",
     "gone": "sessions.gone = 1",
     "expiring": "sessions.expires_at != '' and sessions.expires_at < ? and sessions.gone = 0",
 }
@@ -124,7 +124,8 @@ class _SessionFilters:
     def _build_positive_filter(self, atom: Filter) -> Condition:
         match atom.name:
             case "is" if atom.value == "live":
-                return Condition(self.state_sql["live"], (format_timestamp(self._now - LIVE_WINDOW),))
+                window = (self._now - LIVE_WINDOW, self._now + LIVE_WINDOW)
+                return Condition(self.state_sql["live"], tuple(map(format_timestamp, window)))
             case "is" if atom.value == "expiring":
                 return Condition(self.state_sql["expiring"], (format_timestamp(self._now + EXPIRING_WINDOW),))
             case "is":

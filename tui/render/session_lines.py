@@ -187,7 +187,7 @@ def days_left(session: Session, now: datetime) -> int | None:
 def is_live(session: Session, now: datetime) -> bool:
     """Return whether a session changed so recently that it is probably still running."""
     updated = parse_time(session.updated_at)
-    return updated is not None and now - updated < LIVE_WINDOW and not session.gone
+    return updated is not None and abs(now - updated) < LIVE_WINDOW and not session.gone
 
 
 def render_snippet(hit: Hit, room: int, style: str) -> Iterator[StyledText]:

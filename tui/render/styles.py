@@ -98,18 +98,18 @@ def session_location(session: Session) -> str:
 
 
 def format_age(at: str, now: datetime) -> str:
-    """Return how long ago a time was, e.g. `5m`, `3h` or `2d`. After 30 days it is a date."""
+    """Return how long ago a time was, e.g. `5m`, `3h` or `2d`. After 30 days, or if it is to come, it is a date."""
     time = parse_time(at)
     if time is None:
         return ""
     minutes = int((now - time).total_seconds()) // 60
-    if minutes < 1:
+    if -24 * 60 < minutes < 1:
         return "now"
-    if minutes < 60:
+    if 0 < minutes < 60:
         return f"{minutes}m"
-    if minutes < 24 * 60:
+    if 0 < minutes < 24 * 60:
         return f"{minutes // 60}h"
-    if minutes < 30 * 24 * 60:
+    if 0 < minutes < 30 * 24 * 60:
         return f"{minutes // (24 * 60)}d"
     return f"{time:%b %Y}" if time.year != now.year else f"{time.day} {time:%b}"
 

@@ -327,10 +327,12 @@ def _parse_output(data: Mapping[str, Json]) -> Json:
 
 
 def _duration_ms(started: str, ended: str) -> float | None:
+    """Return the time between two events; None when one has no time, or the clock was set back between them."""
     try:
-        return (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds() * 1000
+        duration = (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds() * 1000
     except (ValueError, TypeError):
         return None
+    return duration if duration >= 0 else None
 
 
 def _event_text(data: Mapping[str, Json]) -> str:

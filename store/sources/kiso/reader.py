@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
 from store.model.entry import NewEntry
@@ -24,9 +23,6 @@ from store.sources.kiso.entries import FINISHED_STATUSES, KisoEntryReader
 from store.sources.kiso.tables import FACTS_KEY, KisoTables, as_text, make_meta_place, make_record
 from store.sources.kit import sqlite
 from store.sources.kit.sqlite import RowLike
-
-QUIET_PERIOD = timedelta(hours=1)
-"""A session that was not changed for this long is read completely, even if it is unfinished."""
 
 _USER_CATEGORY = "user"
 """The only category of facts that Kiso limits to the session in which it learned them."""
@@ -51,7 +47,6 @@ class KisoReader(SourceReader):
         self._tables = KisoTables(connection)
         self._instance = instance
         self._projects = {row["id"]: as_text(row["name"]) for row in self._tables.rows("projects")}
-        self._quiet_since = sqlite.normalize_time((datetime.now(UTC) - QUIET_PERIOD).isoformat())
 
     def scan(self) -> Iterator[SessionRef]:
         """Yield every session, also those of which only messages, plans or tasks are left.
@@ -72,14 +67,14 @@ class KisoReader(SourceReader):
                 session.updated_at = max(session.updated_at, sqlite.normalize_time(row[time_column]))
                 session.pending[table] = _is_pending(row, table)
         for name, session in sessions.items():
-            is_unsettled = any(session.pending.values()) and not self._is_quiet(session.updated_at)
+            is_unsettled = any(session.pending.values()) and not sqlite.is_quiet(session.updated_at)
             yield SessionRef(name, sqlite.digest(session.stamp, is_unsettled, self._projects), session.updated_at)
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
         header = self._build_header_batch(ref)
         yield header
         created_at = (header.fields or {}).get("created_at", "")
-        is_quiet = self._is_quiet(ref.updated_at)
+        is_quiet = sqlite.is_quiet(ref.updated_at)
         batch, size = Batch(), 0
         reader = KisoEntryReader(self._tables, ref.native_id, self.problems)
         for entry, _ in takewhile(lambda item: is_quiet or item.is_settled, reader.read_entries()):
@@ -90,9 +85,6 @@ class KisoReader(SourceReader):
                 yield batch
                 batch, size = Batch(), 0
         yield batch
-
-    def _is_quiet(self, newest: str) -> bool:
-        return newest < self._quiet_since
 
     def _build_header_batch(self, ref: SessionRef) -> Batch:
         row = self._tables.first_row("sessions", "where session = ?", ref.native_id)

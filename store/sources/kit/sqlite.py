@@ -58,8 +58,12 @@ class SqliteReader(SourceReader):
 
 
 def is_quiet(timestamp: str) -> bool:
-    """Return whether a time, in the store's format, is long enough ago. An empty time is."""
-    return timestamp < _format_epoch(time.time() - QUIET_SECONDS)
+    """Return whether a time, in the store's format, is long enough ago. An empty time is.
+
+    So is a time far in the future. It was written before the clock was set back, and would not be past for long.
+    """
+    now = time.time()
+    return not _format_epoch(now - QUIET_SECONDS) <= timestamp <= _format_epoch(now + QUIET_SECONDS)
 
 
 def raise_if_damaged(path: Path) -> None:

@@ -214,13 +214,17 @@ def database_stamp(path: Path) -> str:
 
 
 def quiet_stamp(path: Path) -> str:
-    """Return a stamp that also changes when a database becomes quiet, so that its unfinished answers are read then."""
+    """Return a stamp that also changes when a database becomes quiet, so that its unfinished answers are read then.
+
+    It changes again an hour later, because the clock may have been set back after the last answer was written.
+    """
     stamp = database_stamp(path)
     try:
         changed_at = max(file.stat().st_mtime for file in (path, sidecar_path(path, "-wal")) if file.exists())
     except (OSError, ValueError):
         return ""
-    return f"{stamp}:{time.time() - changed_at > QUIET_SECONDS}" if stamp else ""
+    quiet_hours = max(-1, min(int((time.time() - changed_at) // QUIET_SECONDS), 2))
+    return f"{stamp}:{quiet_hours}" if stamp else ""
 
 
 def sidecar_path(path: Path, ending: str) -> Path:

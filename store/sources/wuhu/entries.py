@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from store.errors import BadValue
@@ -82,7 +82,8 @@ class WuhuEntryReader:
             self._started_at[call_id] = at
         elif at and (started_at := self._started_at.pop(call_id, "")):
             duration = datetime.fromisoformat(at) - datetime.fromisoformat(started_at)
-            self._durations[call_id] = duration.total_seconds() * 1000
+            if duration >= timedelta():  # else the clock was set back meanwhile
+                self._durations[call_id] = duration.total_seconds() * 1000
         return _make_event("tool_execution", payload, "toolName", "phase")
 
     # ── messages ──────────────────────────────────────────────────────────────────────────────────
