@@ -48,6 +48,7 @@ def _run(tree: Path, *arguments: str, **environment: str) -> str:
         [sys.executable, *arguments],
         check=True,
         stdout=subprocess.PIPE,
+        cwd=tree,
         text=True,
         env={**os.environ, "PYTHONPATH": path, **environment},
     )
