@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MAX_FOLDED_LINES = 6
 """Limits the lines of a tool result, a thought or a system prompt on a terminal. Otherwise they are complete."""
 
+ARGUMENTS_INDENT = " " * 4
+"""Precedes the second and later lines of a call's arguments, so that they are not taken for text of the agent."""
+
 _SPEAKER_LABELS = {"user": "you"}
 
 
@@ -166,12 +169,8 @@ def _write_part(part: Part, calls: dict[str, PairedCall]) -> None:
         case Thinking(text):
             _write_folded(text, "┆ ")
         case ToolCall(_, name, arguments):
-            write(
-                "⚙ ",
-                TerminalText(name, "name"),
-                "  ",
-                _truncate_on_terminal(format_arguments(arguments), len(name) + 4),
-            )
+            shown = _truncate_on_terminal(format_arguments(arguments), len(name) + 4)
+            write("⚙ ", TerminalText(name, "name"), "  ", shown.replace("\n", f"\n{ARGUMENTS_INDENT}"))
         case ToolResult(call_id, result):
             _write_result(part, calls.get(call_id), readable_text(result))
         case Attachment(media_type, name, size):

@@ -333,6 +333,21 @@ async def test_the_record_is_that_of_the_current_item(world: Store) -> None:
 # ── tool calls ────────────────────────────────────────────────────────────────────────────────────
 
 
+async def test_an_empty_session_does_not_show_the_record_of_the_session_before(world: Store) -> None:
+    empty = add_session(world, "codex:empty", time_ago(minutes=2), source="codex")
+    async with make_browser(world).run_test(size=THREE) as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, BrowserScreen)
+        await wait_until(pilot, lambda: not screen.is_opening)
+        screen.conversation.open(world.sessions.get(SHOP))
+        await wait_for_text(pilot, "line: 129")
+        screen.conversation.open(empty)
+        await wait_for_text(pilot, "No entry is selected.")
+        assert "line: 129" not in screen_text(pilot)
+        screen.conversation.open(world.sessions.get(SHOP))
+        await wait_for_text(pilot, "line: 129")
+
+
 async def test_i_inspects_the_call_and_enter_returns_to_its_entry(world: Store) -> None:
     async with make_browser(world).run_test(size=TWO) as pilot:
         await wait_for_text(pilot, "7 sessions", "The shop")

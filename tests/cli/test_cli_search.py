@@ -327,7 +327,17 @@ def test_every_argument_is_printed(cli: CommandLine, store: Store) -> None:
     write = {"type": "tool_use", "id": "w", "name": "Write", "input": {"file_path": "a.py", "content": "import os"}}
     store.append_message("writer", "assistant", [write])
     assert cli("tools", "--limit", "1").rows[0][-1] == "file_path: a.py content: import os"
-    assert "⚙ Write  file_path: a.py" in cli("show", "writer").lines
+    lines = cli("show", "writer").lines
+    assert lines[lines.index("⚙ Write  file_path: a.py") + 1] == "    content: import os"
+
+
+def test_continuation_lines_of_arguments_are_indented(cli: CommandLine, store: Store) -> None:
+    store.create_session("writer")
+    write = {"type": "tool_use", "id": "w", "name": "Write", "input": {"content": "import os\n\nos.sync()"}}
+    store.append_message("writer", "assistant", [write])
+    lines = cli("show", "writer").lines
+    start = lines.index("⚙ Write  content: import os")
+    assert [line.rstrip() for line in lines[start + 1 : start + 3]] == ["", "    os.sync()"]
 
 
 def test_failed_tools_and_a_limit(cli: CommandLine) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _FORK_TOOLTIP = "Fork the session at this turn"
 _FACT_TOOLTIP = "Save this as a fact that agents share"
+NO_ENTRY = "No entry is selected."
 NO_RECORD = "This entry was added with the Python library, so there is no record of an agent."
 
 
@@ -250,10 +251,10 @@ class ConversationPane(Horizontal):
         entry = selected.entry
         if self.session is not None:
             self.post_message(self.TurnSelected(self.session, entry.turn if entry else None))
-        if entry is None or (self._selected_entry is not None and entry.key == self._selected_entry.key):
-            return
-        self._selected_entry = entry
-        if self.record_pane.display:
+        previous, self._selected_entry = self._selected_entry, entry
+        if entry is None:
+            self.record_pane.show(None, NO_ENTRY)  # an empty session: the record of another one must not stay
+        elif (previous is None or entry.key != previous.key) and self.record_pane.display:
             self._load_record(entry)
 
     # ── forks ─────────────────────────────────────────────────────────────────────────────────────
