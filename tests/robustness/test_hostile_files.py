@@ -375,7 +375,6 @@ def test_a_value_too_large_to_hold(
             assert report.problems, (table, column)
         if kind in OURS:
             assert neighbour_texts(store, path, kind.neighbour_id) == [PROMPT_TEXT, ANSWER_TEXT], (table, column)
-        path.unlink()
 
 
 def test_a_row_too_large_to_hold_is_left_out_of_its_session(

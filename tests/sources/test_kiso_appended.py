@@ -148,7 +148,7 @@ def test_a_session_is_read_again_when_its_hour_is_over(agent: KisoStore, monkeyp
     agent.add_plan(agent.add_message("go"), "goal", "running")
     agent.add_session("settled", updated_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"))
     before = stamps()
-    monkeypatch.setattr("store.sources.kiso.reader.QUIET_PERIOD", timedelta(seconds=-5))
+    monkeypatch.setattr("store.sources.kit.sqlite.QUIET_SECONDS", -5)
     assert stamps()["dev"] != before["dev"]
     assert stamps()["settled"] == before["settled"]
 
