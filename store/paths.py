@@ -11,6 +11,9 @@ from typing import Any
 
 from store.errors import StoreError, Unreadable, WriteFailed
 
+MAX_SMALL_FILE_BYTES = 4 * 1024 * 1024
+"""Limits files that are read as a whole, such as the config file."""
+
 _MAC_FOLDER = "Library/Application Support"
 
 
@@ -55,17 +58,30 @@ def key_file() -> Path:
     return config_dir() / "key"
 
 
+def read_small_file(path: Path) -> bytes:
+    """Read a regular file of limited size. A pipe would block until another program writes to it."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(0, "it is not a regular file")
+        data = file.read(MAX_SMALL_FILE_BYTES + 1)
+    if len(data) > MAX_SMALL_FILE_BYTES:
+        raise OSError(0, f"it is larger than {MAX_SMALL_FILE_BYTES >> 20} MB")
+    return data
+
+
 def load_config() -> dict[str, Any]:
     path = config_file()
     try:
-        text = path.read_text("utf-8")
+        text = read_small_file(path).decode()
         import tomllib  # imported only when a config file exists, so that most starts do not wait for it
 
         return tomllib.loads(text)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise StoreError(f"The config file {path} cannot be read ({error}). Fix it or remove it.") from None
+        reason = getattr(error, "strerror", None) or error
+        raise StoreError(f"The config file {path} cannot be read ({reason}). Fix it or remove it.") from None
 
 
 def resolve_store_path(path: str | os.PathLike[str] | None = None) -> Path:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from store.errors import StoreError
-from store.paths import config_file, load_config, replace_private_file, state_file
+from store.paths import config_file, load_config, read_small_file, replace_private_file, state_file
 
 _VIM_PAGE_KEYS = {"page_down": "pagedown,ctrl+f,ctrl+d", "page_up": "pageup,ctrl+b,ctrl+u"}
 
@@ -75,7 +75,7 @@ class Settings:
     @staticmethod
     def _load_state() -> object:
         try:
-            return json.loads(state_file().read_bytes())
+            return json.loads(read_small_file(state_file()))
         except (OSError, ValueError):
             return {}
 

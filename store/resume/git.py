@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from store.paths import read_small_file
+
 _BRANCH_PREFIX = "ref: refs/heads/"
-_MAX_HEAD_BYTES = 1_000
+_MAX_HEAD_CHARACTERS = 1_000
 
 
 def find_work_tree(folder: Path) -> Path | None:
@@ -42,5 +44,4 @@ def _find_git_folder(tree: Path) -> Path:
 
 
 def _read_start(path: Path) -> str:
-    with path.open(encoding="utf-8") as file:
-        return file.read(_MAX_HEAD_BYTES)
+    return read_small_file(path).decode()[:_MAX_HEAD_CHARACTERS]

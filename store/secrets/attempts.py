@@ -52,7 +52,7 @@ class AttemptLog:
     def _read(self) -> dict[str, tuple[int, float]]:
         """Return the number of failures and the time of the last one, by store. A damaged file counts as empty."""
         try:
-            log = decode(self._file.read_bytes())
+            log = decode(paths.read_small_file(self._file))
             return {str(store): (int(failures), float(failed_at)) for store, (failures, failed_at) in log.items()}
         except (OSError, BadValue, AttributeError, TypeError, ValueError):
             return {}

@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -32,25 +32,24 @@ MAX_EXPORT_BYTES = 4 * 1024 * 1024 * 1024
 """Limits the size of an unpacked archive: a few kilobytes can unpack to any amount."""
 
 _CHUNK_BYTES = 1024 * 1024
+_MAX_CHUNK_BYTES = 8 * 1024 * 1024
 _MAX_DETECT_ITEMS = 5
+_MAX_DETECT_FILES = 4
 _MAX_DETECT_BYTES = 4 * MAX_ITEM_BYTES
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _FILE_NAME = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_NO_BRACKETS = rb'(?:[^"\[\]{}]++|' + _STRING + rb")*+"
+_STRING_BODY = rb'[^"\\]*+(?:\\.[^"\\]*+)*+'
+_NO_BRACKETS = rb'(?:[^"\[\]{}]++|"' + _STRING_BODY + rb'")*+'
 # The first pattern matches up to the next bracket and skips complete strings; the second matches where no bracket
-# follows.
+# follows. The third matches the rest of a string without its closing quote.
 _UP_TO_BRACKET = re.compile(_NO_BRACKETS + rb"[\[\]{}]", re.DOTALL)
 _UP_TO_END = re.compile(_NO_BRACKETS, re.DOTALL)
+_REST_OF_STRING = re.compile(_STRING_BODY, re.DOTALL)
 _OPENING = frozenset(b"[{")
 _BRACE = ord("{")
 
 ARCHIVE_ERRORS = (OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 """These are raised for a damaged, encrypted or unsupported archive."""
-
-
-ExportFile = tuple[str, IO[bytes]]
-"""Is the name of a file of an export, and its content."""
 
 
 class ArrayItem(NamedTuple):
@@ -65,6 +64,8 @@ class ItemLocation(NamedTuple):
 
     file_index: int
     offset: int
+    position: int
+    "Is where `ExportFile.read` finds it."
     length: int
 
 
@@ -77,23 +78,22 @@ def split_array(
     by itself.
     """
     splitter = _ArraySplitter(name, problems, depth or 0)
-    size = _CHUNK_BYTES
-    while splitter.scanned < max_bytes and (chunk := file.read(size)):
-        scanned_before = splitter.scanned
-        if not scanned_before and depth is None:
+    while chunk := file.read(min(max(_CHUNK_BYTES, splitter.held), _MAX_CHUNK_BYTES)):
+        if not splitter.scanned and depth is None:
             beginning = chunk.lstrip(_BLANK)[:1]
             if beginning not in (b"[", b"{"):
                 problems.append(Problem(name, "It is neither a conversation nor a list of them."))
                 return
             splitter.item_depth = int(beginning == b"[")
         yield from splitter.feed(chunk)
-        # A string longer than a chunk is scanned again with every chunk, so the chunks grow.
-        size = _CHUNK_BYTES if splitter.scanned > scanned_before else min(size * 2, MAX_ITEM_BYTES)
+        if splitter.scanned >= max_bytes:
+            problems.append(Problem(f"{name}:{splitter.scanned}", "The file is too large. The rest is left out."))
+            return
     splitter.finish()
 
 
 class _ArraySplitter:
-    """Finds the objects of an array in chunks of any size."""
+    """Finds the objects of an array in chunks of any size. It holds no more than one object."""
 
     def __init__(self, name: str, problems: list[Problem], item_depth: int) -> None:
         self.item_depth = item_depth
@@ -104,16 +104,23 @@ class _ArraySplitter:
         self._buffer_offset = 0
         self._position = 0
         self._depth = 0
+        self._is_in_string = False
         self._item_start: int | None = None
         self._is_too_large = False
+        self._string_offset = 0
 
     @property
     def scanned(self) -> int:
         return self._buffer_offset + self._position
 
+    @property
+    def held(self) -> int:
+        """Return how much of an incomplete object is held. Each chunk is appended to it, so chunks grow with it."""
+        return len(self._buffer)
+
     def feed(self, chunk: bytes) -> Iterator[ArrayItem]:
         self._buffer += chunk
-        while (match := _UP_TO_BRACKET.match(self._buffer, self._position)) is not None:
+        while self._finish_string() and (match := _UP_TO_BRACKET.match(self._buffer, self._position)) is not None:
             self._position = match.end()
             bracket = self._buffer[self._position - 1]
             if bracket in _OPENING:
@@ -124,9 +131,41 @@ class _ArraySplitter:
                 self._depth = max(self._depth - 1, 0)
                 if self._depth == self.item_depth and self._item_start is not None:
                     yield from self._finish_item()
+        if not self._is_in_string:
+            self._scan_without_brackets()
+        self._drop_scanned()
+
+    def _finish_string(self) -> bool:
+        """Scan the rest of a string that began in an earlier chunk, and return whether it ends here."""
+        if self._is_in_string:
+            self._position = self._find_end_of_string()
+            if self._buffer[self._position : self._position + 1] == b'"':
+                self._position += 1
+                self._is_in_string = False
+                self._is_too_large = self._is_too_large and self._item_start is not None
+        return not self._is_in_string
+
+    def _find_end_of_string(self) -> int:
+        """Return where the closing quote is, or else where the scan continues with the next chunk.
+
+        Searching for two characters is ten times as fast as a pattern, which is only needed for what is escaped.
+        """
+        quote = self._buffer.find(b'"', self._position)
+        end = quote if quote >= 0 else len(self._buffer)
+        if self._buffer.find(b"\\", self._position, end) < 0:
+            return end
+        rest = _REST_OF_STRING.match(self._buffer, self._position)
+        # A final backslash stays, because it may escape the next byte.
+        return rest.end() if rest else end
+
+    def _scan_without_brackets(self) -> None:
         if (rest := _UP_TO_END.match(self._buffer, self._position)) is not None:
             self._position = rest.end()
-        self._drop_scanned()
+        if self._position < len(self._buffer):
+            self._string_offset = self.scanned
+            self._position += 1
+            self._is_in_string = True
+            self._finish_string()
 
     def _finish_item(self) -> Iterator[ArrayItem]:
         start, self._item_start = self._item_start or 0, None
@@ -136,29 +175,24 @@ class _ArraySplitter:
             yield ArrayItem(self._buffer_offset + start, self._buffer[start : self._position])
 
     def _drop_scanned(self) -> None:
-        """Forget the scanned bytes, except those of an object that is not complete yet."""
-        if (
-            self._item_start is not None
-            and len(self._buffer) - self._item_start > MAX_ITEM_BYTES
-            and not self._is_too_large
-        ):
-            reason = f"The conversation is larger than {MAX_ITEM_BYTES >> 20} MB and is left out."
-            self._problems.append(Problem(f"{self._name}:{self._buffer_offset + self._item_start}", reason))
-            self._is_too_large = True
+        """Forget the scanned bytes, except those of an object that is not complete yet and not too large."""
+        self._report_if_too_large()
         start = self._position if self._item_start is None or self._is_too_large else self._item_start
         self._buffer = self._buffer[start:]
         self._buffer_offset += start
         self._position -= start
         if self._item_start is not None:
             self._item_start = 0
-        if self._is_too_large and len(self._buffer) > MAX_ITEM_BYTES:
-            self._truncate_string()
 
-    def _truncate_string(self) -> None:
-        """Shorten an endless string. Keep its opening quote, and a final backslash, which may escape the next byte."""
-        rest = b'"\\' if (len(self._buffer) - len(self._buffer.rstrip(b"\\"))) % 2 else b'"'
-        self._buffer_offset += len(self._buffer) - len(rest)
-        self._buffer = rest
+    def _report_if_too_large(self) -> None:
+        start = self._string_offset if self._is_in_string else self.scanned
+        if self._item_start is not None:
+            start = self._buffer_offset + self._item_start
+        if self.scanned - start > MAX_ITEM_BYTES and not self._is_too_large:
+            what = "conversation" if self._item_start is not None else "text"
+            reason = f"The {what} is larger than {MAX_ITEM_BYTES >> 20} MB and is left out."
+            self._problems.append(Problem(f"{self._name}:{start}", reason))
+            self._is_too_large = True
 
     def finish(self) -> None:
         if self._depth > 0:
@@ -188,8 +222,31 @@ def stamp(locator: str) -> str:
     return sqlite.digest(*((str(path), jsonl.plain_file_stamp(path)) for path in files)) if files else ""
 
 
+class ExportFile:
+    """Is a file of an export. It is read once from its beginning, and then its conversations in any order."""
+
+    def __init__(self, name: str, stream: IO[bytes], copy: IO[bytes] | None = None) -> None:
+        self.name = name
+        self.stream = stream
+        self._copy = copy
+        "Receives what is unpacked from an archive and read again."
+
+    def keep(self, item: ArrayItem) -> int:
+        """Return the position from which the conversation can be read again."""
+        if self._copy is None:
+            return item.offset
+        position = self._copy.seek(0, os.SEEK_END)
+        self._copy.write(item.data)
+        return position
+
+    def read(self, position: int, length: int) -> bytes:
+        file = self._copy or self.stream
+        file.seek(position)
+        return file.read(length)
+
+
 @contextmanager
-def _open_streams(path: Path) -> Iterator[list[ExportFile]]:
+def _open_streams(path: Path) -> Iterator[list[tuple[str, IO[bytes]]]]:
     """Yield the name and content of each file. Those of an archive are unpacked while they are read."""
     with ExitStack() as stack:
         if os.path.isfile(path) and zipfile.is_zipfile(path):
@@ -204,7 +261,7 @@ def detect(locator: str, is_mine: Callable[[Mapping[str, Json]], bool]) -> bool:
     """Return whether one of the first conversations is recognized."""
     try:
         with _open_streams(Path(locator)) as streams:
-            for name, stream in streams:
+            for name, stream in streams[:_MAX_DETECT_FILES]:
                 items = islice(split_array(stream, name, [], _MAX_DETECT_BYTES), _MAX_DETECT_ITEMS)
                 if any(is_mine(_parse_item(item, name, [])) for item in items):
                     return True
@@ -223,11 +280,13 @@ def _parse_item(item: ArrayItem, name: str, problems: list[Problem]) -> Mapping[
 
 @contextmanager
 def open_files(locator: str) -> Iterator[list[ExportFile]]:
-    """Yield the name and content of each file; the content can be read at any offset."""
+    """Open each file of an export. What is kept of an archive disappears in the end, even if this process is killed."""
     with ExitStack() as stack:
         try:
-            streams = stack.enter_context(_open_streams(Path(locator)))
-            files = [(name, stack.enter_context(_extract(stream))) for name, stream in streams]
+            files = [
+                ExportFile(name, stream, _open_copy(stack) if isinstance(stream, zipfile.ZipExtFile) else None)
+                for name, stream in stack.enter_context(_open_streams(Path(locator)))
+            ]
         except ARCHIVE_ERRORS as reason:
             raise Unreadable(f"{locator} cannot be read: {sqlite.to_one_line(reason)}.") from None
         if not files:
@@ -235,21 +294,8 @@ def open_files(locator: str) -> Iterator[list[ExportFile]]:
         yield files
 
 
-@contextmanager
-def _extract(stream: IO[bytes]) -> Iterator[IO[bytes]]:
-    """Yield an unpacked copy that disappears when it is closed, even if this process is killed.
-
-    A damaged archive is unpacked up to the damage; the scan then reports that the file is incomplete.
-    """
-    if not isinstance(stream, zipfile.ZipExtFile):
-        yield stream
-        return
-    with tempfile.TemporaryFile(prefix="backscroll-") as file:
-        with suppress(*ARCHIVE_ERRORS):
-            for chunk in islice(iter(lambda: stream.read(_CHUNK_BYTES), b""), MAX_EXPORT_BYTES // _CHUNK_BYTES):
-                file.write(chunk)
-        file.seek(0)
-        yield file
+def _open_copy(stack: ExitStack) -> IO[bytes]:
+    return stack.enter_context(tempfile.TemporaryFile(prefix="backscroll-"))
 
 
 # ── conversations ─────────────────────────────────────────────────────────────────────────────────
@@ -315,15 +361,18 @@ class ExportReader(SourceReader):
         """Return one entry for each message."""
 
     def scan(self) -> Iterator[SessionRef]:
-        for file_index, (name, stream) in enumerate(self._files):
+        remaining = MAX_EXPORT_BYTES
+        for file_index, file in enumerate(self._files):
             try:
-                for item in split_array(stream, name, self.problems):
+                for item in split_array(file.stream, file.name, self.problems, remaining):
                     yield from self._refs_of_item(file_index, item)
+                remaining -= file.stream.tell()
             except ARCHIVE_ERRORS as reason:
-                self.problems.append(Problem(name, f"It cannot be read: {sqlite.to_one_line(reason)}."))
+                self.problems.append(Problem(file.name, f"It cannot be read: {sqlite.to_one_line(reason)}."))
 
     def _refs_of_item(self, file_index: int, item: ArrayItem) -> Iterator[SessionRef]:
-        name = self._files[file_index][0]
+        file = self._files[file_index]
+        name = file.name
         value = _parse_item(item, name, self.problems)
         conversation = self.parse_conversation(value)
         if conversation is None:
@@ -338,7 +387,7 @@ class ExportReader(SourceReader):
                 Problem(f"{name}:{item.offset}", f"The conversation {native_id} is a duplicate and is left out.")
             )
             return
-        self._locations[native_id] = ItemLocation(file_index, item.offset, len(item.data))
+        self._locations[native_id] = ItemLocation(file_index, item.offset, file.keep(item), len(item.data))
         stamp = sqlite.digest(item.data)
         for branch in conversation.branches():
             self._branches[branch.native_id(native_id)] = native_id, branch.name
@@ -348,18 +397,16 @@ class ExportReader(SourceReader):
         problems: list[Problem] = []
         native_id, name = self._branches[ref.native_id]
         location = self._locations[native_id]
-        file_name, stream = self._files[location.file_index]
-        stream.seek(location.offset)
-        conversation = self.parse_conversation(
-            _parse_item(ArrayItem(location.offset, stream.read(location.length)), file_name, problems)
-        )
+        file = self._files[location.file_index]
+        item = ArrayItem(location.offset, file.read(location.position, location.length))
+        conversation = self.parse_conversation(_parse_item(item, file.name, problems))
         if conversation is None or conversation.native_id != native_id:
             raise Unreadable("The file was changed while it was read; it will be read later.")
         branch = next((branch for branch in conversation.branches() if branch.name == name), None)
         if branch is not None:
-            entries = list(self._branch_entries(conversation, branch, replace_surrogates(file_name)))
+            entries = list(self._branch_entries(conversation, branch, replace_surrogates(file.name)))
             yield self._build_header_batch(
-                conversation, branch, replace_surrogates(file_name), location.offset, entries[-1].created_at
+                conversation, branch, replace_surrogates(file.name), location.offset, entries[-1].created_at
             )
             yield from sqlite.build_batches(([entry] for entry in entries), problems)
 

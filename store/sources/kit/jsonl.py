@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from store.errors import BadValue
 from store.model.entry import Json, NewRecord
@@ -47,6 +47,13 @@ _JSON_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
 """Matches a string or a bracket. A string without an end is matched up to the end of the line, which is faster than
 trying again at each of its quotes."""
 
+MAX_UNPACKED_RATIO = 200
+MIN_UNPACKED_BYTES = 64 * 1024 * 1024
+"""A packed file may unpack to this many times its size. Transcripts become thirty times smaller at most."""
+
+MAX_HOLE_BYTES = 512 * 1024 * 1024
+"""Limits the holes in a file. They take no space on the disk, but reading them takes as long as reading data."""
+
 _MAX_ZSTD_WINDOW = 128 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
 
@@ -71,22 +78,66 @@ class JsonLine(NamedTuple):
 
 @contextmanager
 def open_file(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a regular file; a zstd file is unpacked while it is read. A pipe is refused, because it would block."""
+    """Open a regular file; a zstd file is unpacked while it is read. A pipe is refused, because it would block.
+
+    Reading fails where a large hole begins, and where a packed file has become suspiciously large.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is not a regular file")
         if path.suffix == ".zst":
-            yield _open_zstd(file)
+            yield _open_zstd(file, max(MIN_UNPACKED_BYTES, status.st_size * MAX_UNPACKED_RATIO))
+        elif (hole := _find_large_hole(handle, status.st_size)) is not None:
+            yield io.BufferedReader(_FileWithHole(handle, hole))
         else:
             yield file
 
 
-def _open_zstd(file: io.BufferedReader) -> io.BufferedReader:
+def _find_large_hole(handle: int, size: int) -> int | None:
+    """Return where the hole begins with which the holes of a file become too large; usually None."""
+    total = data = 0
+    try:
+        while size > MAX_HOLE_BYTES and (hole := os.lseek(handle, data, os.SEEK_HOLE)) < size:
+            try:
+                data = os.lseek(handle, hole, os.SEEK_DATA)
+            except OSError:
+                data = size  # no data follows
+            total += data - hole
+            if total > MAX_HOLE_BYTES:
+                return hole
+    except OSError:
+        return None  # this file system does not know its holes
+    finally:
+        os.lseek(handle, 0, os.SEEK_SET)
+    return None
+
+
+class _FileWithHole(io.FileIO):
+    """Reads a file up to a hole. Going on would take hours for a hole of a terabyte."""
+
+    def __init__(self, handle: int, hole: int) -> None:
+        super().__init__(handle, closefd=False)
+        self._hole = hole
+
+    def readinto(self, buffer: Any) -> int:
+        remaining = self._hole - self.tell()
+        if remaining <= 0:
+            raise OSError(0, f"it has a hole of more than {MAX_HOLE_BYTES >> 20} MB at {self._hole}")
+        return super().readinto(memoryview(buffer)[:remaining])
+
+    def readall(self) -> bytes:
+        raise OSError(0, f"it has a hole of more than {MAX_HOLE_BYTES >> 20} MB at {self._hole}")
+
+
+def _open_zstd(file: io.BufferedReader, max_bytes: int) -> io.BufferedReader:
     # Few files are packed, so most syncs need not import it.
     import zstandard
 
     class ZstdStream(io.RawIOBase):
+        unpacked = 0
+
         def readable(self) -> bool:
             return True
 
@@ -95,6 +146,9 @@ def _open_zstd(file: io.BufferedReader) -> io.BufferedReader:
                 data = stream.read(len(buffer))
             except zstandard.ZstdError as reason:
                 raise OSError(0, str(reason)) from None
+            self.unpacked += len(data)
+            if self.unpacked > max_bytes:
+                raise OSError(0, f"it unpacks to more than {max_bytes >> 20:,} MB")
             buffer[: len(data)] = data
             return len(data)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.paths import read_small_file
 from store.sources.contract import ResumeCommand, SourceReader
 from store.sources.kit.home import path_setting
 from store.sources.kit.sqlite_source import SqliteSource
@@ -39,7 +40,7 @@ class Pingu(SqliteSource):
         """Return the configured path, else the default one. Pingu reads neither XDG nor any other variable."""
         path = _DEFAULT_DATABASE
         try:
-            config = (Path.home() / _CONFIG).read_text("utf-8")
+            config = read_small_file(Path.home() / _CONFIG).decode()
             import tomllib
 
             path = path_setting(tomllib.loads(config)["db"]["path"]) or path

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.paths import read_small_file
 from store.sources.contract import ResumeCommand, SourceReader
 from store.sources.kit.sqlite_source import SqliteSource
 
@@ -35,7 +36,7 @@ class Wuhu(SqliteSource):
         folder = Path.home() / ".wuhu"
         database = Path("wuhu.sqlite")
         try:
-            found = re.search(_DATABASE_SETTING, (folder / "server.yml").read_text("utf-8"), re.MULTILINE)
+            found = re.search(_DATABASE_SETTING, read_small_file(folder / "server.yml").decode(), re.MULTILINE)
             configured = next(filter(None, found.groups()), "") if found else ""
             if configured not in ("", "~", "null"):
                 database = Path(configured).expanduser()
