@@ -15,6 +15,7 @@ from store.model.entry import Json, Status, readable_text
 from store.model.knowledge import Hit
 from store.model.session import Session
 from store.search.hits import SEARCH_AREAS, SearchArea
+from store.sources import source_label
 from store.store import Store
 
 STATUS_SYMBOLS: dict[Status, TerminalText] = {
@@ -84,10 +85,11 @@ def _session_row(session: Session, short_id: str) -> list[Span]:
 
 def _title_with_symbols(session: Session) -> str:
     """On a terminal, put a star before a pinned session, and an arrow before a fork or a sub-agent."""
+    title = session.describe(source_label(session.source))
     if not output.stdout_is_terminal():
-        return session.title
+        return title
     symbols = "★ " * bool(session.pinned) + "↳ " * bool(session.parent_id)
-    return symbols + (session.title or "(untitled)")
+    return symbols + (title or "(untitled)")
 
 
 def _is_empty(found: tuple[object, int]) -> bool:

@@ -25,6 +25,7 @@ from store.model.entry import (
     readable_text,
 )
 from store.model.session import UNKNOWN_USER, Session
+from store.sources import source_label
 from store.text.sanitize import expand_tabs, one_line, sanitize
 from store.text.validate import serialize
 
@@ -101,7 +102,8 @@ def _read_records(store: Store, session: Session, turn: int | None) -> Iterable[
 
 
 def _write_header(session: Session, session_json: json_output.JsonObject) -> None:
-    write(TerminalText(output.to_one_line(session.title, output.terminal_width()) or "(untitled)", "title"))
+    title = session.describe(source_label(session.source))
+    write(TerminalText(output.to_one_line(title, output.terminal_width()) or "(untitled)", "title"))
     details = [
         session.id,
         session.model,

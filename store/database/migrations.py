@@ -101,6 +101,11 @@ def m015_cache_writes(db: Database) -> None:
     _execute(db, CACHE_WRITES)
 
 
+@migrations()
+def m016_empty_sessions(db: Database) -> None:
+    _execute(db, EMPTY_SESSIONS_INDEX)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -509,4 +514,10 @@ CACHE_WRITES = """
 alter table sessions add column tokens_cache_write integer default 0
 
 update sessions set tokens_cache_write = null where tokens_cached > 0
+"""
+
+# The list of sessions asks for the empty ones each time it is built. They are few, but finding them without an index
+# would read every row, and many rows hold long prompts.
+EMPTY_SESSIONS_INDEX = """
+create index sessions_empty on sessions(key) where turns = 0
 """

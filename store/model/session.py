@@ -5,6 +5,7 @@ These types are separate from `store.model.entry`, because the first screen of t
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal, NamedTuple, TypedDict
 
 Relation = Literal["fork", "delegate", "sidechain", "superseded"]
@@ -81,6 +82,16 @@ class Session(NamedTuple):
     @property
     def title(self) -> str:
         return self.own_title or self.agent_title or self.first_prompt
+
+    def describe(self, agent: str) -> str:
+        """Return the title. A session without a title and without turns is named by its agent and day."""
+        if self.title or self.turns or self.depth == "text":
+            return self.title
+        try:
+            day = datetime.fromisoformat(self.created_at).astimezone()
+        except (ValueError, OverflowError):
+            return f"empty, {agent}"
+        return f"empty, {agent}, {day.day} {day:%b}"
 
     @property
     def working_dir(self) -> str:

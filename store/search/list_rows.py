@@ -44,6 +44,13 @@ BEST_MATCHES = "best"
 """The value of the heading above the best matches, where other headings have a day."""
 
 
+EMPTY_SESSIONS = "empty"
+"""The value of the heading above the empty sessions."""
+
+EMPTY_GROUP = -1
+"""Is used like the key of a session for the row below that heading, under which the empty sessions are folded."""
+
+
 class Heading(NamedTuple):
     """Describes a heading and the sessions below it."""
 

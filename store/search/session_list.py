@@ -18,6 +18,8 @@ import orjson
 from store.model.session import UNKNOWN_USER
 from store.search.list_rows import (
     BEST_MATCHES,
+    EMPTY_GROUP,
+    EMPTY_SESSIONS,
     MAX_NESTING,
     Heading,
     Order,
@@ -96,6 +98,18 @@ _SELECT_CHILDREN = """
     order by children.created_at, children.key
 """
 
+# Is true for a session without turns. One that a person has named or pinned, or that has children, counts as any other.
+_IS_EMPTY = Condition("""sessions.turns = 0 and sessions.depth = 'full'
+    and sessions.own_title = '' and sessions.pinned = 0
+    and not exists (select 1 from sessions as offspring where offspring.parent_id = sessions.id
+        and offspring.deleted = 0 and offspring.key != sessions.key)""")
+# The cross join makes SQLite begin with the index of the sessions without turns.
+_SELECT_EMPTY = """
+    select sessions.key from (select key from sessions where turns = 0) as without_turns
+    cross join sessions on sessions.key = without_turns.key where {condition} order by {order}
+"""
+_NOT_IN_LIST = "sessions.key not in (select value from json_each(?))"
+
 MAX_BEST_FIRST = 20
 """The best matches that are put before the other sessions."""
 
@@ -120,21 +134,28 @@ def build_session_list(
     query = Query.parse(options.query, is_typing=True)
     now = now or datetime.now(UTC)
     ranked: Sequence[int] = ()
+    empty: list[int] = []
     with store.snapshot():
         if query and limit < 0:
             query, sessions, ranked = _find_and_rank(store, options, query, now)
         elif query:
             sessions = _find_sessions(store, options, query, limit, now)
+        elif limit < 0:
+            sessions, empty = _read_all_roots(store, options)
         else:
-            sessions = _read_all_roots(store, options) if limit < 0 else _read_first_roots(store, options, limit)
+            sessions = _read_first_roots(store, options, limit)
         keys, values, parents, folded_count, last_hit_entries = sessions
         children = _find_shown_children(store, keys, parents, options)
-    total = len(keys) + folded_count
+    total = len(keys) + folded_count + len(empty)
     parent_of = {child: parent for parent, siblings in children.items() for child in siblings}
     if children:
         values = [value for key, value in zip(keys, values, strict=True) if key not in parent_of]
         keys = array("q", [key for key in keys if key not in parent_of])
     keys, headings = _put_best_first(_replace_by_roots(ranked, parent_of), keys, values, options)
+    if empty:
+        headings = (*headings, Heading(len(keys), EMPTY_SESSIONS, len(empty)))
+        keys = keys + array("q", [EMPTY_GROUP])
+        children |= {EMPTY_GROUP: empty} if EMPTY_GROUP in options.unfolded else {}
     layout = SessionListLayout(options, query, keys, total, headings, last_hit_entries=last_hit_entries)
     return _insert_children(layout, children) if children else layout
 
@@ -239,17 +260,37 @@ def _keep_matching(candidates: Iterable[_Candidate], with_hits: Set[int]) -> lis
 
 def _read_first_roots(store: Store, options: SessionListOptions, limit: int) -> _SessionKeys:
     """Read the first sessions that are not nested. It checks each session for a parent, one by one."""
-    is_root = _build_shown_parent_condition("sessions", options).embed_in(_HAS_NO_PARENT)
-    condition = all_of([_NOT_SUPERSEDED, build_folder_condition("sessions", options.folder), is_root])
-    return _read_keys(store, options, condition, limit)
+    condition = _build_root_condition(options)
+    without_empty = all_of([condition, _IS_EMPTY.embed_in("not ({0})")])
+    sessions = _read_keys(store, options, without_empty, limit)
+    return sessions if sessions.keys else _read_keys(store, options, condition, limit)
 
 
-def _read_all_roots(store: Store, options: SessionListOptions) -> _SessionKeys:
+def _read_all_roots(store: Store, options: SessionListOptions) -> tuple[_SessionKeys, list[int]]:
+    """Return the sessions that are not nested, and apart from them the empty ones, unless there are no others."""
+    empty = _find_empty_roots(store, options)
+    sessions = _read_roots_except(store, options, empty)
+    return (sessions, empty) if sessions.keys else (_read_roots_except(store, options, []), [])
+
+
+def _read_roots_except(store: Store, options: SessionListOptions, keys: list[int]) -> _SessionKeys:
     hidden = _build_shown_parent_condition("children", options).embed_in(_HIDDEN_SESSIONS)
-    condition = all_of([_NOT_HIDDEN, build_folder_condition("sessions", options.folder)])
+    others = Condition(_NOT_IN_LIST, (encode(keys).decode(),)) if keys else Condition()
+    condition = all_of([_NOT_HIDDEN, build_folder_condition("sessions", options.folder), others])
     return _read_keys(
         store, options, condition, -1, hidden=hidden, folded_sql="(select count(*) from hidden where folded)"
     )
+
+
+def _find_empty_roots(store: Store, options: SessionListOptions) -> list[int]:
+    condition = all_of([_NOT_DELETED, _IS_EMPTY, _build_root_condition(options)])
+    sql = _SELECT_EMPTY.format(condition=condition.sql, order=_ORDERS[options.order])
+    return [key for (key,) in store.rows(sql, *condition.values)]
+
+
+def _build_root_condition(options: SessionListOptions) -> Condition:
+    is_root = _build_shown_parent_condition("sessions", options).embed_in(_HAS_NO_PARENT)
+    return all_of([_NOT_SUPERSEDED, build_folder_condition("sessions", options.folder), is_root])
 
 
 def _read_keys(

@@ -167,7 +167,9 @@ def test_a_matching_unfolded_parent_shows_each_child_once(family: Store) -> None
 
 
 def test_a_child_without_its_parent_is_a_root(family: Store) -> None:
-    family.sessions.create("orphan", parent_id="never seen", relation="fork")
+    add_session(
+        family, "orphan", time_ago(), prompt_entry("alone", time_ago()), parent_id="never seen", relation="fork"
+    )
     assert tree(family, SessionListOptions()) == ["orphan", "solo", "parent"]
     family.sessions.delete([family.sessions.get("parent")])
     assert tree(family, SessionListOptions()) == ["orphan", "solo", "two", "one"]
@@ -176,7 +178,8 @@ def test_a_child_without_its_parent_is_a_root(family: Store) -> None:
 
 def test_superseded_sessions_are_never_listed(family: Store) -> None:
     family.sessions.create("older", parent_id="solo", relation="superseded")
-    family.sessions.create("of the older", parent_id="older", relation="delegate")
+    at = time_ago()
+    add_session(family, "of the older", at, prompt_entry("look", at), parent_id="older", relation="delegate")
     alone = keys(family, "solo")
     assert tree(family, SessionListOptions(unfolded=alone)) == ["of the older", "solo", "parent"]
     assert build_session_list(family, SessionListOptions()).total == 6
@@ -186,7 +189,7 @@ def test_superseded_sessions_are_never_listed(family: Store) -> None:
 
 def test_sessions_that_are_each_others_parents_are_all_listed(store: Store) -> None:
     for name, parent in (("itself", "itself"), ("a", "b"), ("b", "a")):
-        store.sessions.create(name, parent_id=parent, relation="fork")
+        add_session(store, name, time_ago(), prompt_entry(name, time_ago()), parent_id=parent, relation="fork")
     every = keys(store, "itself", "a", "b")
     for options in (
         SessionListOptions(),
@@ -276,8 +279,9 @@ def test_a_cancelled_read_stops(store: Store) -> None:
 
 
 def test_a_folder_and_what_is_below_it(family: Store) -> None:
-    add_session(family, "deeper", time_ago(minutes=1), cwd="/code/deeper")
-    add_session(family, "like it", time_ago(minutes=1), cwd="/coder")
+    at = time_ago(minutes=1)
+    add_session(family, "deeper", at, prompt_entry("deep", at), cwd="/code/deeper")
+    add_session(family, "like it", at, prompt_entry("like", at), cwd="/coder")
     assert tree(family, SessionListOptions(folder="/code")) == ["deeper", "parent"]
     assert build_session_list(family, SessionListOptions(folder="/code")).total == 5
     assert tree(family, SessionListOptions(folder="/code", unfolded=keys(family, "parent"))) == [

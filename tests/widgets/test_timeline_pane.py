@@ -78,7 +78,7 @@ async def test_an_unknown_entry_opens_the_end(store: Store, long: Session, at: s
 
 async def test_an_empty_session_shows_only_its_heading(store: Store) -> None:
     async with TimelineApp(store, store.sessions.create("nothing")).run_test(size=SIZE) as pilot:
-        await wait_for_text(pilot, "nothing")
+        await wait_for_text(pilot, "empty, library")
         await wait_until(pilot, lambda: messages_of_type(pilot, TimelinePane.Selected))
         assert messages_of_type(pilot, TimelinePane.Selected)[-1].entry is None
         all_keys = (

@@ -9,7 +9,7 @@ from os.path import expanduser
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.model.session import Relation, Session
-from store.search.list_rows import BEST_MATCHES, Grouping, Heading, SessionListLayout, SessionRow
+from store.search.list_rows import BEST_MATCHES, EMPTY_SESSIONS, Grouping, Heading, SessionListLayout, SessionRow
 from store.search.sql import EXPIRING_WINDOW, LIVE_WINDOW
 from store.text.sanitize import ELLIPSIS, cell_width, one_line, sanitize
 from tui.render.styles import (
@@ -210,10 +210,18 @@ HEADING_STYLE = "bold $text-secondary"
 
 def render_group_heading(heading: Heading, group: Grouping, width: int, now: datetime) -> StyledLine:
     count = f"{heading.sessions:,}"
-    pieces: StyledLine = [agent_badge(heading.value), (" ", "")] if group == "agent" else []
+    is_empty_group = heading.value == EMPTY_SESSIONS
+    pieces: StyledLine = [agent_badge(heading.value), (" ", "")] if group == "agent" and not is_empty_group else []
     room = width - len(count) - 2 - sum(cell_width(text) for text, _ in pieces)
-    name = one_line(_group_name(heading.value, group, now), room)
+    name = "Empty" if is_empty_group else one_line(_group_name(heading.value, group, now), room)
     return fit_line([*pieces, (name, HEADING_STYLE), ("  ", ""), (count, FAINT)], width)
+
+
+def render_empty_group(count: int, width: int, *, is_unfolded: bool) -> tuple[StyledLine, StyledLine]:
+    """Render the row under which the sessions without turns are folded."""
+    noun = "session" if count == 1 else "sessions"
+    hint = "▾ ← hides them" if is_unfolded else "▸ → shows them"
+    return fit_line([(f"  {count:,} {noun} without a turn", MUTED)], width), fit_line([(hint, FAINT)], width)
 
 
 def _group_name(value: str, group: Grouping, now: datetime) -> str:

@@ -87,7 +87,7 @@ def agent_badge(source: str) -> Badge:
 
 
 def session_title(session: Session) -> str:
-    return session.title or session.id
+    return session.describe(sources.source_label(session.source)) or session.id
 
 
 def session_location(session: Session) -> str:

@@ -20,9 +20,15 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from store.model.session import Session
-from store.search.list_rows import LINES_PER_ROW, SessionListLayout, SessionRow
+from store.search.list_rows import EMPTY_GROUP, LINES_PER_ROW, SessionListLayout, SessionRow
 from tui.messages import DataMessage
-from tui.render.session_lines import TreePrefix, build_tree_prefix, render_group_heading, render_session
+from tui.render.session_lines import (
+    TreePrefix,
+    build_tree_prefix,
+    render_empty_group,
+    render_group_heading,
+    render_session,
+)
 from tui.render.styles import StyledLine
 from tui.widgets.line_view import LineView
 
@@ -152,6 +158,11 @@ class SessionRows(LineView):
         return self.keys[self.cursor] if self.keys else None
 
     @property
+    def is_on_group(self) -> bool:
+        """Whether the cursor is on the row of the empty sessions, which is not a session."""
+        return self.selected_key == EMPTY_GROUP
+
+    @property
     def selected(self) -> Session | None:
         row = self._cached_row(self.selected_key)
         return row.session if row else None
@@ -202,7 +213,7 @@ class SessionRows(LineView):
 
     def _is_fresh(self, key: int) -> bool:
         cached = self._rows.get(key)
-        return cached is not None and cached[0] == self._revision
+        return key == EMPTY_GROUP or (cached is not None and cached[0] == self._revision)
 
     # ── painting ──────────────────────────────────────────────────────────────────────────────────
 
@@ -223,7 +234,11 @@ class SessionRows(LineView):
         key = self.keys[position.row]
         row = self._cached_row(key)
         text: StyledLine = []
-        if row:
+        if key == EMPTY_GROUP:
+            is_unfolded = EMPTY_GROUP in self.listing.options.unfolded
+            count = self.listing.headings[-1].sessions
+            text = render_empty_group(count, width - 2, is_unfolded=is_unfolded)[position.row_line]
+        elif row:
             prefix = build_tree_prefix(self.listing, position.row, row.children)
             text = self._row_lines.get(row, width - 2, self.now, prefix, self._words)[position.row_line]
         is_selected = position.row == self.cursor
@@ -356,7 +371,9 @@ class SessionListView(SessionRows):
     # ── acting ────────────────────────────────────────────────────────────────────────────────────
 
     def action_open(self) -> None:
-        if self.selected is not None:
+        if self.is_on_group:
+            self._request_fold(EMPTY_GROUP in self.listing.options.unfolded)
+        elif self.selected is not None:
             self.post_message(self.Opened(self.selected))
 
     def action_scope(self) -> None:
@@ -384,12 +401,12 @@ class SessionListView(SessionRows):
         self.cursor += 1
 
     def _toggle_mark(self) -> None:
-        if self.selected_key is not None:
+        if self.selected_key is not None and not self.is_on_group:
             self.set_marked(self._marked_keys ^ {self.selected_key})
 
     def _has_children(self) -> bool:
         row = self._cached_row(self.selected_key)
-        return row is not None and row.children > 0
+        return self.is_on_group or (row is not None and row.children > 0)
 
     def _request_fold(self, folded: bool) -> None:
         if self.selected_key is not None:

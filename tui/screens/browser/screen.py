@@ -76,6 +76,7 @@ class BrowserScreen(SessionListScreen[None]):
         edit_binding("dollar_sign", "secrets", "Secrets", "Show the secrets of the session"),
         edit_binding("w", "write_back", "Write back", "Write edits back to the agent's store"),
         edit_binding("f", "facts", "Facts", "Show the facts that agents share"),
+        edit_binding("P", "published", "Published files", "Show the published files of the session"),
         edit_binding("u", "undo", "Undo", "Undo the newest edit"),
         edit_binding("U", "journal", "Journal", "Show all edits, with before and after"),
         Binding(
@@ -427,7 +428,8 @@ class BrowserScreen(SessionListScreen[None]):
             case "search":
                 return not is_store_empty and self.focused in (None, self.sessions)
             case "open_session":
-                return self.focused is self.sessions and self.sessions.selected_key is not None
+                has_row = self.sessions.selected_key is not None and not self.sessions.is_on_group
+                return self.focused is self.sessions and has_row
             case "clear":
                 is_narrowed = self.session_list.is_narrowed
                 return self.bar.query_input.has_focus or (is_narrowed and not self.is_reading)
