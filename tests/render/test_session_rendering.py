@@ -56,7 +56,13 @@ _TEXTS = ("source", "native_id", "channel", "user", "agent_title", "own_title", 
 
 def make_session(**fields: object) -> Session:
     blank = dict.fromkeys(Session._fields, 0) | dict.fromkeys([*_TEXTS, "environment_name", "expires_at"], "")
-    defaults = {"id": "the-id", "relation": None, "parent_id": None, "updated_at": time_ago(hours=3)}
+    defaults = {
+        "id": "the-id",
+        "relation": None,
+        "parent_id": None,
+        "created_at": time_ago(days=1),
+        "updated_at": time_ago(hours=3),
+    }
     return Session(**(blank | defaults | fields))  # type: ignore[arg-type]
 
 
@@ -66,7 +72,11 @@ def render_lines(row: SessionRow, width: int = 80) -> tuple[str, str]:
 
 
 def test_a_session_without_a_title_shows_its_id() -> None:
-    assert render_lines(SessionRow(make_session()))[0] == "  the-id"
+    assert render_lines(SessionRow(make_session(turns=1)))[0] == "  the-id"
+
+
+def test_a_session_without_a_title_and_turns_is_called_empty() -> None:
+    assert render_lines(SessionRow(make_session(source="codex")))[0] == "  empty, Codex, 2 Nov"
 
 
 def test_a_row_shows_all_signs() -> None:
