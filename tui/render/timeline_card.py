@@ -57,7 +57,7 @@ def render_session_heading(session: Session, width: int, now: datetime) -> Conte
         (f"{session.errors:,} failed" if session.errors else "", ERROR),
         ("loading…" if session.depth == "text" else "", STRONG),
         (format_age(session.updated_at, now), MUTED),
-        (one_line(abbreviate_home(session.cwd) or session.channel, width), MUTED),
+        (one_line(abbreviate_home(session.cwd), width), MUTED),
     ]
     details_line = Content.styled(" · ", MUTED).join([build_content([detail]) for detail in details if detail[0]])
     title = one_line(session_title(session), width)
