@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from store.database.backup import atomic_backup_file, backup_time, delete_backups
-from store.errors import BadValue
+from store.errors import BadValue, Refused
 from store.sources.kit import postgres
 from store.sources.kit.locator import locator_name
 from store.sources.kit.write_plan import CascadeRule, RowChange
 from store.text.validate import encode
+from store.write_back.side_effects import describe_triggers
 from store.write_back.sqlite import BACKUPS_KEPT, DatabaseRows, list_backups, quote_name, verify_unchanged
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ _SELECT_CASCADING = """
         join pg_attribute as ours on ours.attrelid = confrelid and ours.attnum = pointed
     where contype = 'f' and confdeltype = 'c' and confrelid = to_regclass(quote_ident(?))
         and pg_table_is_visible(conrelid)
+"""
+_SELECT_TRIGGERS = """
+    select tgname from pg_trigger
+    where tgrelid = to_regclass(quote_ident(?)) and not tgisinternal and tgenabled != 'D'
 """
 
 
@@ -83,6 +88,9 @@ class PostgresRows(DatabaseRows):
     def _read_columns(self, table: str) -> list[tuple[str, int]]:
         return [(name, int(position or 0)) for name, _, position in self._execute(_SELECT_COLUMNS, (table,))]
 
+    def _find_triggers(self, table: str) -> list[str]:
+        return [name for (name,) in self._execute(_SELECT_TRIGGERS, (table,))]
+
     def _order_newest_first(self, table: str) -> str:
         return "order by ctid desc"
 
@@ -115,9 +123,18 @@ def swap_rows(locator: str, changes: Sequence[RowChange], *, exclusive: bool) ->
     """Swap rows. `exclusive` has no effect: a server always has other clients, and no source asks for it."""
     with postgres.connect(locator, writing=True) as connection:
         rows = PostgresRows(connection)
+        for reason in find_side_effects(locator, changes, rows.triggers(changes)):
+            raise Refused(reason)
         for change in changes:
             verify_unchanged(rows, change, locator)
             rows.write(change)
+
+
+def find_side_effects(_: str, __: Sequence[RowChange], triggers: Sequence[str]) -> list[str]:
+    """Refuse every trigger: what it does on a server cannot be tried without doing it."""
+    if not triggers:
+        return []
+    return [f"{describe_triggers(triggers)} could change other rows. Nothing can be written while it is enabled."]
 
 
 def back_up(folder: Path, name: str, locator: str, changes: Sequence[RowChange]) -> Path:

@@ -79,9 +79,13 @@ class WriteBack:
         session = self._store.sessions.by_key(session.key)
         source, locator = self._load_origin(session)
         edits = self._collect_edits(session, facts_only)
-        with _backend_for(locator).open_rows(locator) as rows:
+        backend = _backend_for(locator)
+        with backend.open_rows(locator) as rows:
             plan = _require_writable(source).plan_write_back(rows, edits)
             plan.normalize_changes(rows)
+            triggers = rows.triggers(plan.changes)
+        if triggers:
+            plan.conflicts += backend.find_side_effects(locator, plan.changes, triggers)
         return WriteBackPreview(session, source.name, locator, edits, plan, facts_only)
 
     def preview_facts(self, fact: Fact) -> WriteBackPreview:

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from store.database.backup import backup_time, copy_database, delete_backups, sort_newest_first
-from store.errors import BadValue, Busy, ChangedMeanwhile, WriteFailed
+from store.errors import BadValue, Busy, ChangedMeanwhile, Refused, StoreError, WriteFailed
 from store.sources.kit import sqlite
 from store.sources.kit.write_plan import CascadeRule, RowChange, SecretText
 from store.write_back.processes import find_processes_using
+from store.write_back.side_effects import refuse_side_effects, watch_changes
 
 BACKUPS_KEPT = 5
 LOCK_TIMEOUT_SECONDS = 1.0
@@ -29,6 +30,7 @@ MAX_TRANSACTION_SECONDS = 3.0
 MAX_EXCLUSIVE_SECONDS = 120.0
 
 _SELECT_TABLES = "select name from sqlite_master where type = 'table'"
+_SELECT_TRIGGERS = "select name from sqlite_master where type = 'trigger' and lower(tbl_name) = lower(?)"
 
 _AFFINITIES = (
     ("integer", ("INT",)),
@@ -47,7 +49,14 @@ class WriteBackend(Protocol):
         ...
 
     def swap_rows(self, locator: str, changes: Sequence[RowChange], *, exclusive: bool) -> None:
-        """Compare every row with its expected content and write all changes in one short transaction, or none."""
+        """Compare every row with its expected content and write all changes in one short transaction, or none.
+
+        Raises Refused if the database would change other rows as well.
+        """
+        ...
+
+    def find_side_effects(self, locator: str, changes: Sequence[RowChange], triggers: Sequence[str]) -> list[str]:
+        """Return what these triggers would do besides the changes, in a sentence each. Nothing is written."""
         ...
 
     def back_up(self, folder: Path, name: str, locator: str, changes: Sequence[RowChange]) -> Path:
@@ -57,6 +66,9 @@ class WriteBackend(Protocol):
 
 class DatabaseRows(ABC):
     """Reads and writes rows of a foreign database. Subclasses add what differs between databases."""
+
+    _or_abort = ""
+    "Says in SQL that a conflict is an error."
 
     def __init__(self) -> None:
         self._cached_columns = cache(self._read_columns)
@@ -70,6 +82,10 @@ class DatabaseRows(ABC):
     @abstractmethod
     def _find_cascading(self, table: str) -> list[CascadeRule]:
         """Return the foreign keys that delete rows of other tables together with a row of this table."""
+
+    @abstractmethod
+    def _find_triggers(self, table: str) -> list[str]:
+        """Return the names of the triggers that run when a row of this table changes."""
 
     @abstractmethod
     def _order_newest_first(self, table: str) -> str:
@@ -89,6 +105,11 @@ class DatabaseRows(ABC):
         """Return the columns of the primary key in order; all columns if the table has none."""
         by_position = sorted(self._cached_columns(table), key=lambda column: column[1])
         return [name for name, position in by_position if position] or self.columns(table)
+
+    def triggers(self, changes: Iterable[RowChange]) -> list[str]:
+        """Return the names of the triggers that run when these changes are written."""
+        tables = dict.fromkeys(change.table for change in changes)
+        return [name for table in tables for name in self._find_triggers(table)]
 
     def select(self, table: str, condition: str, *values: Any) -> list[dict[str, Any]]:
         """Return complete rows, newest first; none if there is no such table."""
@@ -122,18 +143,22 @@ class DatabaseRows(ABC):
         elif change.before is None:
             row = {**change.key, **change.after}
             names, placeholders = ", ".join(map(quote_name, row)), ", ".join(map(self._placeholder, row.values()))
-            self._execute(f"insert into {table} ({names}) values ({placeholders})", row.values())
+            self._execute(f"insert {self._or_abort} into {table} ({names}) values ({placeholders})", row.values())
         else:
             assignments = ", ".join(
                 f"{quote_name(name)} = {self._placeholder(value)}" for name, value in change.after.items()
             )
             self._execute(
-                f"update {table} set {assignments} where {where}", [*change.after.values(), *change.key.values()]
+                f"update {self._or_abort} {table} set {assignments} where {where}",
+                [*change.after.values(), *change.key.values()],
             )
 
 
 class SqliteRows(DatabaseRows):
     """Reads and writes rows of a SQLite database."""
+
+    # A table can be declared so that a conflict replaces, and thereby deletes, another row.
+    _or_abort = "or abort"
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__()
@@ -152,6 +177,9 @@ class SqliteRows(DatabaseRows):
 
     def _read_columns(self, table: str) -> list[tuple[str, int]]:
         return [(row[1], row[5]) for row in self._execute(f"pragma table_info({quote_name(table)})", ())]
+
+    def _find_triggers(self, table: str) -> list[str]:
+        return [name for (name,) in self._execute(_SELECT_TRIGGERS, (table,))]
 
     def _order_newest_first(self, table: str) -> str:
         try:
@@ -264,9 +292,11 @@ def open_rows(locator: str) -> Iterator[SqliteRows]:
 def swap_rows(locator: str, changes: Sequence[RowChange], *, exclusive: bool) -> None:
     try:
         with _open_for_writing(locator, exclusive) as rows:
+            counter = watch_changes(rows.connection)
             for change in changes:
                 verify_unchanged(rows, change, locator)
                 rows.write(change)
+            refuse_side_effects(counter, changes, rows.triggers(changes))
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -274,11 +304,24 @@ def swap_rows(locator: str, changes: Sequence[RowChange], *, exclusive: bool) ->
         raise WriteFailed(f"Cannot write to {locator}: {error}. Nothing was changed there.") from None
 
 
+def find_side_effects(locator: str, changes: Sequence[RowChange], _: Sequence[str]) -> list[str]:
+    """Try the changes in a private copy. A failure of another kind is left to the write-back, which reports it."""
+    with sqlite.private_copy(Path(locator)) as copy:
+        try:
+            swap_rows(str(copy), changes, exclusive=False)
+        except Refused as reason:
+            return [str(reason)]
+        except StoreError:
+            pass
+    return []
+
+
 @contextmanager
 def _open_for_writing(locator: str, exclusive: bool) -> Iterator[SqliteRows]:
     uri = f"{Path(locator).absolute().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT_SECONDS)) as connection:
         connection.execute("pragma foreign_keys = on")
+        connection.execute("pragma temp_store = memory")
         connection.execute("begin exclusive" if exclusive else "begin immediate")
         deadline = time.monotonic() + (MAX_EXCLUSIVE_SECONDS if exclusive else MAX_TRANSACTION_SECONDS)
         connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)

@@ -19,7 +19,7 @@ from foreign_databases import sync_paths
 from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F401 a fixture
 from write_back_roundtrip import Dump, WriteBackCase, check_round_trip
 
-from store.errors import BadValue, Busy, ChangedMeanwhile, Unreadable, WriteFailed
+from store.errors import BadValue, Busy, ChangedMeanwhile, Refused, Unreadable, WriteFailed
 from store.sources.kit.write_plan import RowChange
 from store.store import Store
 from store.write_back.service import WriteBackPreview
@@ -246,6 +246,21 @@ def test_a_row_that_is_being_written_is_not_overwritten(case: PostgresCase) -> N
     with act_while_we_wait(case.database, lambda _: None), pytest.raises((ChangedMeanwhile, Busy)):
         case.store.write_back.write(preview)
     assert json.loads(case.foreign_rows()["user_states"][0]["state"]) == {"lang": "fr"}
+
+
+def test_a_trigger_is_named_and_nothing_is_written(case: PostgresCase) -> None:
+    case.edit_fact("topic: old", "topic: new")
+    planned = case.preview()
+    case.database.execute(
+        "create function clear() returns trigger language plpgsql as 'begin delete from events; return new; end';"
+        "create trigger clearing before update on sessions for each row execute function clear()"
+    )
+    before = case.foreign_rows()
+    reason = "The trigger clearing in the agent's store could change other rows. Nothing can be written while"
+    assert [sentence.startswith(reason) for sentence in case.preview().plan.conflicts] == [True]
+    with pytest.raises(Refused, match="The trigger clearing"):
+        case.store.write_back.write(planned)
+    assert case.foreign_rows() == before
 
 
 def test_a_lost_connection_is_reported(case: PostgresCase) -> None:
