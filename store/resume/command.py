@@ -115,7 +115,7 @@ def plan_resume(
         (*argv, *flags),
         run_folder,
         resume.hint,
-        program_path=_find_program(argv[0]),
+        program_path=find_program(argv[0]),
         install_command=resume.install_command,
         is_fork=fork,
         skip_permission_flags=resume.skip_permission_flags,
@@ -130,7 +130,7 @@ def _hint_without_command(source: Source, resume: ResumeCommand) -> str:
     return f"{source.label} cannot fork a session. Run `backscroll fork` to fork it in Backscroll."
 
 
-def _find_program(name: str) -> str:
+def find_program(name: str) -> str:
     """Return the absolute path of a program, or an empty string.
 
     Relative elements of PATH, such as `node_modules/.bin`, are ignored, because a repository could contain a program

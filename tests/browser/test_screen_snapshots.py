@@ -224,6 +224,20 @@ def test_passphrase(snap_compare: Compare, confided: Store, size: Size) -> None:
 
 
 @SIZES
+def test_published(snap_compare: Compare, world: Store, size: Size) -> None:
+    """The ids are fixed, because published ones are random."""
+    session = world.sessions.get("claude:e0741090")
+    with world.transaction() as connection:
+        for number, name in enumerate(("report.txt", "chart.png")):
+            row = (f"{number}b0uMaJ5kQ2w8xVtR3yZpA", session.key, name, f"{session.cwd}/{name}", time_ago(days=number))
+            connection.execute(
+                "insert into published (id, session, filename, path, created_at) values (?,?,?,?,?)", row
+            )
+    asked = after(*LIST, ["P"], "chart.png", "No such file")
+    assert snap_compare(make_browser(world), terminal_size=size, run_before=asked)
+
+
+@SIZES
 def test_write_back(snap_compare: Compare, store: Store, home: Path, size: Size) -> None:
     path = make_database(home / "pingu.db", PINGU_SCHEMA + PINGU_MEMORIES_SCHEMA, wal=True)
     said = ("hello", pingu_native_response({"type": "message", "content": "hi"}))

@@ -23,7 +23,7 @@ from tui.render.fact_lines import (
 )
 from tui.render.line_diff import render_text_diff
 from tui.render.styles import STRONG, build_content, format_count
-from tui.screens.table_screen import TableScreen
+from tui.screens.table_screen import FilteredTableScreen
 from tui.workers import threaded
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _fact_binding(keys: str, action: str, label: str, tooltip: str, *, show: boo
     return Binding(keys, action, label, id=f"facts.{action}", tooltip=tooltip, show=show)
 
 
-class FactEditScreen(TableScreen):
+class FactEditScreen(FilteredTableScreen):
     """Edits the facts that a subclass selects."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -24,7 +24,7 @@ from tui.render.fact_lines import ALL_SCOPES, FactRow, render_facts_heading
 from tui.render.styles import MUTED
 from tui.screens.fact_edits import FactEditScreen, open_fact_dialog
 from tui.screens.store_screen import Clock
-from tui.widgets.filter_line import FilterInput, FilterLine
+from tui.widgets.filter_line import FilterLine
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.tables.fact_table import FactHistory, FactTable
 from tui.workers import threaded
@@ -53,18 +53,7 @@ class FactsScreen(FactEditScreen):
             border-top: solid $foreground 15%;
         }
 
-        #none {
-            display: none;
-            height: 1fr;
-            content-align: center middle;
-            text-align: center;
-        }
-
         &.-nothing {
-            #none {
-                display: block;
-            }
-
             #facts {
                 display: none;
             }
@@ -82,7 +71,6 @@ class FactsScreen(FactEditScreen):
         Binding("escape,q,f", "leave", "Back", id="facts.back", tooltip="Back to the browser"),
     ]
 
-    bar = query_one(FilterLine)
     table = query_one(FactTable)
     history = query_one(FactHistory)
     empty_message = query_one("#none", Static)
@@ -230,13 +218,6 @@ class FactsScreen(FactEditScreen):
     def _filter(self) -> None:
         self._show_facts()
 
-    @on(FilterInput.Exited)
-    def _focus_table(self) -> None:
-        self.set_focus(self.table)
-
-    def action_filter(self) -> None:
-        self.set_focus(self.bar.input)
-
     def action_scope(self) -> None:
         scopes = [ALL_SCOPES, *self._loaded.scopes]
         at = scopes.index(self.scope) if self.scope in scopes else 0
@@ -249,13 +230,6 @@ class FactsScreen(FactEditScreen):
 
     def action_side(self) -> None:
         self.set_focus(self.history if self.table.has_focus else self.table)
-
-    def action_leave(self) -> None:
-        """Clear the filter first; then leave."""
-        if self.bar.input.value:
-            self.bar.input.value = ""
-        else:
-            self.dismiss(None)
 
 
 _NO_FACTS = "No facts here yet.\n\nPress a to add one, or + in a conversation."

@@ -30,8 +30,8 @@ from tui.render.journal_lines import (
 )
 from tui.render.styles import MUTED
 from tui.screens.store_screen import Clock
-from tui.screens.table_screen import TableScreen
-from tui.widgets.filter_line import FilterInput, FilterLine
+from tui.screens.table_screen import FilteredTableScreen
+from tui.widgets.filter_line import FilterLine
 from tui.widgets.tables.edit_table import EditTable
 from tui.widgets.text_view import TextView
 from tui.workers import threaded
@@ -57,7 +57,7 @@ def undo_newest(store: Store) -> str:
     return f"Undone: {describe_edit(edit, label_edits(store, [edit]))}."
 
 
-class JournalScreen(TableScreen):
+class JournalScreen(FilteredTableScreen):
     AUTO_FOCUS = "EditTable"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 (declared so by Textual)
     DEFAULT_CSS = """
@@ -75,17 +75,7 @@ class JournalScreen(TableScreen):
             border-top: solid $foreground 15%;
         }
 
-        #none {
-            display: none;
-            height: 1fr;
-            content-align: center middle;
-        }
-
         &.-nothing {
-            #none {
-                display: block;
-            }
-
             #sides {
                 display: none;
             }
@@ -116,7 +106,6 @@ class JournalScreen(TableScreen):
         Binding("escape,q,U", "leave", "Back", id="journal.back", tooltip="Back to the browser"),
     ]
 
-    bar = query_one(FilterLine)
     table = query_one(EditTable)
     diff_view = query_one(TextView)
     empty_message = query_one("#none", Static)
@@ -292,23 +281,9 @@ class JournalScreen(TableScreen):
         if asked.words and self._has_more:
             self._request_edits(0)
 
-    @on(FilterInput.Exited)
-    def _focus_table(self) -> None:
-        self.set_focus(self.table)
-
-    def action_filter(self) -> None:
-        self.set_focus(self.bar.input)
-
     def action_side(self) -> None:
         self.set_focus(self.diff_view if self.table.has_focus else self.table)
 
     def action_go(self) -> None:
         if self._selected_line is not None and self._selected_line.sessions:
             self.dismiss(entry_id(self._selected_line.sessions[0], 0))
-
-    def action_leave(self) -> None:
-        """Clear the filter first; then leave."""
-        if self.bar.input.value:
-            self.bar.input.value = ""
-        else:
-            self.dismiss(None)

@@ -56,13 +56,8 @@ class ToolCallsScreen(TableScreen):
             height: 1;
         }
 
-        ToolStatsTable, #none {
+        ToolStatsTable {
             display: none;
-        }
-
-        #none {
-            height: 1fr;
-            content-align: center middle;
         }
 
         &.-by-name {
@@ -78,10 +73,6 @@ class ToolCallsScreen(TableScreen):
         &.-nothing {
             ToolCallTable, ToolStatsTable, #head {
                 display: none;
-            }
-
-            #none {
-                display: block;
             }
         }
     }

@@ -47,6 +47,7 @@ class SessionEdits:
             "secrets": self._open_secrets,
             "write_back": self._open_write_back,
             "facts": self._open_facts,
+            "published": self._open_published,
             "undo": self._undo,
             "journal": self._open_journal,
         }
@@ -199,6 +200,13 @@ class SessionEdits:
         from tui.screens.facts import FactsScreen
 
         self._screen.app.push_screen(FactsScreen(self._store, self._clock), self._screen.open_entry)
+
+    def _open_published(self) -> None:
+        """Open the published files of the current session, or of all sessions if there is none."""
+        from tui.screens.published import PublishedScreen
+
+        screen = PublishedScreen(self._store, self._screen.current_session, self._clock)
+        self._screen.app.push_screen(screen, self._screen.open_entry)
 
     def _open_journal(self) -> None:
         from tui.screens.journal import JournalScreen
