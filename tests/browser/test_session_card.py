@@ -27,6 +27,7 @@ from store.model.session import Session
 from store.resume.checks import check_source_state
 from store.store import Store
 from tui.render.session_card import MAX_SHOWN_CHARACTERS, list_card_fields, render_card_lines
+from tui.screens.published import PublishedScreen
 from tui.screens.session_card import SessionCardScreen
 from tui.widgets.field_view import FieldView
 
@@ -216,3 +217,14 @@ async def test_commands_to_the_terminal_in_the_card_are_shown_and_not_obeyed(sto
         await pilot.press("I")
         await wait_for_text(pilot, "Session card", "␛]52;c;aGk=␇[red]x")
         assert not {"\x1b", "\x07"} & {*screen_text(pilot)}
+
+
+async def test_the_published_files_are_opened_from_the_card(store: Store, session: Session) -> None:
+    async with make_browser(store).run_test(size=(140, 45)) as pilot:
+        await select_session(pilot)
+        await pilot.press("I")
+        await wait_for_text(pilot, "Session card")
+        await pilot.press("P")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, PublishedScreen))
+        await pilot.press("escape")
+        await wait_for_text(pilot, "Session card")

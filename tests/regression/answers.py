@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,12 @@ FOLDER = Path(__file__).parent
 OLD_STORE = FOLDER / "store-0.1.0.db.zst"
 """A store that version 0.1.0 wrote. It contains the demo and a sample of every source."""
 
-ANSWERS = FOLDER / "answers-0.1.0.json.zst"
-"""The answers of version 0.1.0 for that store, and for the samples after a sync."""
+ANSWERS = FOLDER / "answers.json.zst"
+"""The answers for that store, and for the samples after a sync.
+
+They were recorded with version 0.1.0, and again when the readers were corrected: durations of calls, cache tokens, and
+the items that the Responses API accepts. `record_answers` records them.
+"""
 
 SAMPLES_WRITTEN_AT = 1_780_000_000
 
@@ -110,6 +114,18 @@ def load_answers() -> dict[str, Any]:
 def save_answers(answers: dict[str, Any]) -> None:
     text = json.dumps(answers, indent=1, sort_keys=True, ensure_ascii=False)
     ANSWERS.write_bytes(zstandard.ZstdCompressor(19).compress(text.encode()))
+
+
+def record_answers(folder: Path) -> None:
+    """Record the answers of the current version. Look at every difference first."""
+    (folder / "old").mkdir()
+    began = datetime.now(UTC)
+    with open_old_store(folder / "old") as store:
+        old = comparable(answer_all(store), folder / "old", began)
+    with Store.open(folder / "store.db") as store:
+        synced = sync_samples(store, folder)
+        samples = comparable(synced | answer_all(store), folder, began)
+    save_answers({"old store": old, "samples": samples})
 
 
 def comparable(answers: dict[str, Any], folder: Path, began: datetime) -> dict[str, Any]:

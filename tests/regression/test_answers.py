@@ -1,4 +1,4 @@
-"""These tests compare the answers of the command line with those of version 0.1.0, for its store and for samples."""
+"""These tests compare the answers of the command line with recorded ones, for a store of 0.1.0 and for samples."""
 
 from __future__ import annotations
 

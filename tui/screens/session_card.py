@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CARD_WIDTH = 100
 
 
-class SessionCardScreen(ModalScreen[None]):
+class SessionCardScreen(ModalScreen[str | None]):
     AUTO_FOCUS = "FieldView"
     DEFAULT_CSS = f"""
     SessionCardScreen {{
@@ -58,6 +58,7 @@ class SessionCardScreen(ModalScreen[None]):
     }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("P", "published", "Published files", id="card.published", tooltip="Show the session's published files"),
         Binding("escape,q,I", "dismiss(None)", "Back", id="card.leave", tooltip="Back to the browser"),
     ]
 
@@ -83,6 +84,16 @@ class SessionCardScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self._load()
+
+    def action_published(self) -> None:
+        from tui.screens.published import PublishedScreen
+
+        self.app.push_screen(PublishedScreen(self._store, self._session, self._clock), self._go_to_entry)
+
+    def _go_to_entry(self, entry: str | None) -> None:
+        """Leave the card for an entry that was chosen among the published files."""
+        if entry is not None:
+            self.dismiss(entry)
 
     @threaded(group="card")
     def _load(self) -> None:

@@ -384,7 +384,7 @@ class BrowserScreen(SessionListScreen[None]):
         from tui.screens.session_card import SessionCardScreen
 
         if (session := self.current_session) is not None:
-            self.app.push_screen(SessionCardScreen(self._store, session, self._clock))
+            self.app.push_screen(SessionCardScreen(self._store, session, self._clock), self.open_entry)
 
     def action_copy_command(self) -> None:
         from store.resume.command import plan_resume
