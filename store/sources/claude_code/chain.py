@@ -81,7 +81,8 @@ class TranscriptChain:
         is_own = len(self._copied) < len(tree.nodes)
         is_single = self._branch == MAIN_BRANCH and len(self._transcript.files) == 1 and not tree.has_only_sidechains
         turn = find_open_turn(tree) if is_single and is_own else []
-        file = FileMark.from_file(self._transcript.files[0], self._end_offset) if turn else None
+        stamp = self._transcript.stamp.partition(" ")[0]
+        file = FileMark.from_file(self._transcript.files[0], self._end_offset, stamp) if turn else None
         if file is None:
             return ""
         when = next(reversed(tree.times.values()), "")

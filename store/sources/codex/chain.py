@@ -19,6 +19,7 @@ from store.sources.codex.prompt_pairs import PromptPairs
 from store.sources.contract import Batch, Problem
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import FileMark, JsonLine, as_dict, as_list, as_str, as_time, record_from_line
+from store.sources.kit.stamps import plain_file_stamp
 from store.sources.kit.transcripts import Branch, Node, build_header_batch, find_branches, path_text
 from store.text.validate import encode_derived
 
@@ -122,6 +123,7 @@ class ThreadChain:
         self._catalog = catalog
         self._rollout = rollout
         self._info = info
+        self._stamp = plain_file_stamp(rollout.path)
         self._meta, _ = read_meta(rollout.path)
         self._tree = build_tree(catalog, rollout)
         self._branch = next((candidate for candidate in self._branches() if candidate.name == branch), None)
@@ -197,7 +199,7 @@ class ThreadChain:
         is_single = self._is_newest and not tree.has_rollback and len(self._catalog.segments(self._rollout)) == 1
         # The end of a copied past is known only when an own prompt follows it.
         is_own = not self._meta.get("forked_from_id") or any(index not in self._inherited for index in tree.prompts)
-        file = FileMark.from_file(self._rollout.path, self._end_offset) if is_single and is_own else None
+        file = FileMark.from_file(self._rollout.path, self._end_offset, self._stamp) if is_single and is_own else None
         if file is None:
             return ""
         when = next(reversed(tree.times.values()), "")

@@ -6,7 +6,6 @@ import hashlib
 import io
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -19,7 +18,7 @@ from store.model.session import SessionFields
 from store.sources.kit.problem import Problem
 from store.sources.kit.sqlite import normalize_time
 from store.sources.kit.stamps import PATH_ERRORS as PATH_ERRORS
-from store.sources.kit.stamps import error_text
+from store.sources.kit.stamps import error_text, open_regular_file
 from store.sources.kit.stamps import plain_file_stamp as plain_file_stamp
 from store.sources.kit.stamps import stat_stamp as stat_stamp
 from store.sources.kit.stamps import tree_stamp as tree_stamp
@@ -82,11 +81,8 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
 
     Reading fails where a large hole begins, and where a packed file has become suspiciously large.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is not a regular file")
+    with open_regular_file(path) as file:
+        handle, status = file.fileno(), os.fstat(file.fileno())
         if path.suffix == ".zst":
             yield _open_zstd(file, max(MIN_UNPACKED_BYTES, status.st_size * MAX_UNPACKED_RATIO))
         elif (hole := _find_large_hole(handle, status.st_size)) is not None:
@@ -303,10 +299,13 @@ class FileMark(NamedTuple):
     digest: str
 
     @classmethod
-    def from_file(cls, path: Path, end: int) -> FileMark | None:
-        """Return a mark; None when reading this file cannot be continued."""
+    def from_file(cls, path: Path, end: int, stamp: str) -> FileMark | None:
+        """Return a mark; None when reading this file cannot be continued.
+
+        `stamp` is that of the file before it was read. A file that changed since then may be another one than was read.
+        """
         digest = _PrefixDigest(path).digest_up_to(end) if path.suffix not in (".zst", ".json") else ""
-        return cls(str(path), end, digest) if digest else None
+        return cls(str(path), end, digest) if digest and plain_file_stamp(path) == stamp else None
 
     def read_appended(self, path: Path) -> tuple[list[JsonLine], FileMark] | None:
         """Return the appended lines and the next mark.

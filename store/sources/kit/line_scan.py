@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,12 @@ def read_chunks(path: Path) -> Iterator[bytes]:
 
     An unreadable file yields nothing, because the full read reports it.
     """
-    with suppress(*PATH_ERRORS):
-        status = path.stat()
-        if stat.S_ISREG(status.st_mode) and status.st_size < _CHUNK_BYTES and path.suffix != ".zst":
-            yield separate_records(path.read_bytes())
+    with suppress(*PATH_ERRORS), open_file(path) as file:
+        data = file.read(_CHUNK_BYTES)
+        if len(data) < _CHUNK_BYTES:
+            yield separate_records(data)
         else:
-            yield from map(separate_records, _read_large_file(path))
+            yield from map(separate_records, _split_large_file(file, data))
 
 
 def separate_records(chunk: bytes) -> bytes:
@@ -45,15 +45,15 @@ def separate_records(chunk: bytes) -> bytes:
     return _RECORD_BOUNDARY.sub(b"}\n", chunk) if has_boundary else chunk
 
 
-def _read_large_file(path: Path) -> Iterator[bytes]:
-    with open_file(path) as file:
-        rest = b""
-        while data := file.read(_CHUNK_BYTES):
-            lines, _, rest = (rest + data).rpartition(b"\n")
-            yield lines
-            if len(rest) > _MAX_LINE_BYTES:
-                rest = b""
-        yield rest
+def _split_large_file(file: BufferedReader, data: bytes) -> Iterator[bytes]:
+    rest = b""
+    while data:
+        lines, _, rest = (rest + data).rpartition(b"\n")
+        yield lines
+        if len(rest) > _MAX_LINE_BYTES:
+            rest = b""
+        data = file.read(_CHUNK_BYTES)
+    yield rest
 
 
 def find_lines(marker: bytes, chunk: bytes, limit: int) -> Iterator[bytes]:

@@ -10,7 +10,6 @@ import fcntl
 import os
 import shutil
 import sqlite3
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from store.errors import Busy, Unreadable
-from store.sources.kit.stamps import database_stamp, error_text, sidecar_path
+from store.sources.kit.stamps import database_stamp, error_text, open_regular_file, sidecar_path
 
 MAX_DATABASE_BYTES = 64 * 1024 * 1024 * 1024
 MAX_SHARE_OF_FREE_SPACE = 0.9
@@ -38,9 +37,7 @@ _SIDECARS = ("-wal", "-journal")
 
 def is_sqlite(path: Path) -> bool:
     try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
+        with open_regular_file(path) as file:
             return file.read(16) == b"SQLite format 3\0"
     except (OSError, ValueError):
         return False
@@ -169,19 +166,15 @@ def _try_copy_files(path: Path, copy: Path, *, journal_too: bool) -> bool:
 
 def _copy_sparsely(path: Path, copy: Path) -> None:
     """Copy a regular file without its holes, which take no space on the disk."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as original:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, f"{path.name} is not a regular file")
-        with copy.open("wb") as target:
-            for start, end in _find_data(handle, status.st_size):
-                original.seek(start)
-                target.seek(start)
-                while start < end and (chunk := original.read(min(end - start, _CHUNK_BYTES))):
-                    target.write(chunk)
-                    start += len(chunk)
-            target.truncate(status.st_size)
+    with open_regular_file(path) as original, copy.open("wb") as target:
+        size = os.fstat(original.fileno()).st_size
+        for start, end in _find_data(original.fileno(), size):
+            original.seek(start)
+            target.seek(start)
+            while start < end and (chunk := original.read(min(end - start, _CHUNK_BYTES))):
+                target.write(chunk)
+                start += len(chunk)
+        target.truncate(size)
 
 
 def _find_data(handle: int, size: int) -> Iterator[tuple[int, int]]:
@@ -217,7 +210,7 @@ def _try_backup_live(path: Path, copy: Path) -> bool:
 
 
 def _is_wal(path: Path) -> bool:
-    with path.open("rb") as file:
+    with open_regular_file(path) as file:
         return file.read(20)[18:20] == b"\x02\x02"
 
 
@@ -230,7 +223,7 @@ def _all_stamps(path: Path) -> tuple[str, str, bytes]:
     """Return the stamps of the files, and the header of the WAL, which differs each time the WAL is restarted."""
     wal = sidecar_path(path, "-wal")
     try:
-        with wal.open("rb") as file:
+        with open_regular_file(wal) as file:
             header = file.read(32)
     except FileNotFoundError:
         header = b""

@@ -11,6 +11,8 @@ import stat
 import time
 from array import array
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -194,14 +196,30 @@ def plain_file_stamp(path: Path) -> str:
     return stat_stamp(status) if stat.S_ISREG(status.st_mode) else ""
 
 
+@contextmanager
+def open_regular_file(path: Path) -> Iterator[BufferedReader]:
+    """Open a regular file for reading.
+
+    It is checked before, because opening a device may do something. It is checked again when it is open, because it may
+    have been replaced: by a pipe, which would block, or by a device that never ends.
+    """
+    _refuse_other_than_regular(os.stat(path))
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        _refuse_other_than_regular(os.fstat(handle))
+        yield file
+
+
+def _refuse_other_than_regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(0, "it is not a regular file")
+
+
 def database_stamp(path: Path) -> str:
     """Return a stamp of the size, time and change counter of a database, and of its WAL; empty if it is unreadable."""
     try:
-        status = path.stat()
-        # Opening a pipe would block until another program writes to it.
-        if not stat.S_ISREG(status.st_mode):
-            return ""
-        with path.open("rb") as file:
+        with open_regular_file(path) as file:
+            status = os.fstat(file.fileno())
             counter = file.read(28)[24:28].hex()
         wal = sidecar_path(path, "-wal")
         wal_status = wal.stat() if wal.exists() else None
