@@ -16,7 +16,7 @@ from store.search.list_rows import SessionRow
 from store.sources import SOURCE_NAMES
 from store.text.sanitize import cell_width
 from tui.render.session_lines import render_session
-from tui.render.styles import agent_badge, fit_line, format_age, highlight_matches, plain_text
+from tui.render.styles import agent_badge, fit_line, format_age, highlight_matches, plain_text, session_location
 
 
 @pytest.mark.parametrize(
@@ -133,3 +133,17 @@ def test_matches_are_highlighted_across_pieces_and_nothing_else_changes(line: li
     styles = [style for text, style in shown for _ in text]
     expected = {n for match in words.finditer(plain_text(line)) for n in range(*match.span())}
     assert [n for n, style in enumerate(styles) if style == "hit"] == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("fields", "location"),
+    [
+        ({"cwd": "/home/ada/shop", "channel": "dak", "user": "ada"}, "shop"),
+        ({"channel": "dak", "user": "ada"}, "ada · dak"),
+        ({"channel": "telegram", "channel_id": "42", "user": "42"}, "telegram"),
+        ({"user": "ada"}, "ada"),
+        ({"environment_name": "box"}, "box"),
+    ],
+)
+def test_the_place_of_a_session_names_its_user(fields: dict[str, str], location: str) -> None:
+    assert session_location(make_session(**fields)) == location

@@ -91,10 +91,13 @@ def session_title(session: Session) -> str:
 
 
 def session_location(session: Session) -> str:
-    """Return where a session happened: its folder, else its channel with the user, its environment or its user."""
+    """Return where a session happened: its folder, else its user and channel, or its environment.
+
+    A user who is only known by the id of the channel is left out.
+    """
     folder = PurePath(session.cwd).name
-    channel = " · ".join(filter(None, [session.channel, session.user])) if session.channel else ""
-    return folder or channel or session.environment_name or session.user
+    user = session.user if session.user != session.channel_id else ""
+    return folder or " · ".join(filter(None, [user, session.channel])) or session.environment_name
 
 
 def format_age(at: str, now: datetime) -> str:
