@@ -105,6 +105,11 @@ def _configured_path() -> str:
     return path
 
 
+def unfinished_folder(store_path: Path) -> Path:
+    """Return the folder that says which write-backs are being done. It exists only meanwhile."""
+    return store_path.with_name(f"{store_path.name}.unfinished")
+
+
 def make_private_folder(path: Path) -> Path:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path

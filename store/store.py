@@ -20,7 +20,7 @@ from store.database.connection import (
     translate_errors,
 )
 from store.errors import StoreError
-from store.paths import resolve_store_path
+from store.paths import resolve_store_path, unfinished_folder
 
 if TYPE_CHECKING:
     import os
@@ -114,9 +114,15 @@ class Store(AgentMethods):
             create_private_file(path)
             with translate_errors(path):
                 prepare_database(path, self.connection, lambda: self._rebuild_index(notify), notify)
+            self.settle_write_backs()
         except BaseException:
             self.close()
             raise
+
+    def settle_write_backs(self) -> None:
+        """Finish or forget write-backs that a kill interrupted. Usually there are none."""
+        if unfinished_folder(self.path).is_dir():
+            self.write_back.settle()
 
     @classmethod
     def open(

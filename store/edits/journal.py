@@ -7,8 +7,8 @@ can be undone, too.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlite_utils.db import NotFoundError
@@ -38,8 +38,11 @@ _SELECT_SHARED_FACT = """
 class PendingEdit:
     """Changes rows for an edit that is not recorded yet, and remembers their old values."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, kind: str = "", sessions: tuple[int, ...] = (), undoes: int | None = None) -> None:
         self._store = store
+        self.kind = kind
+        self.sessions = sessions
+        self.undoes = undoes
         self.changes: list[Change] = []
 
     def update(self, table: str, key: Json, **columns: Json) -> bool:
@@ -86,6 +89,20 @@ class PendingEdit:
         else:
             self.update(change.table, change.key, **change.before)
 
+    def repeat(self, change: Change) -> None:
+        """Make a change that was lost, unless the row has changed since."""
+        row = self._read_row(change.table, change.key)
+        if change.before is None:
+            columns = change.after or {}
+            if row is not None:  # another row has its key now
+                columns = {name: value for name, value in columns.items() if name not in self._table(change.table).pks}
+            self.insert(change.table, **columns)
+        elif row is not None and all(row[name] == value for name, value in change.before.items()):
+            if change.after is None:
+                self.delete(change.table, change.key)
+            else:
+                self.update(change.table, change.key, **change.after)
+
     def add_foreign_change(self, change: Change) -> None:
         """Record a change that a write-back makes in a foreign store."""
         self.changes.append(change)
@@ -113,27 +130,39 @@ class Journal:
         `sessions` are the keys of the sessions that the edit belongs to.
         """
         with self._store.transaction():
-            pending = PendingEdit(self._store)
+            pending = PendingEdit(self._store, kind, sessions, undoes)
             yield pending
             if pending.changes:
-                self._insert_edit(kind, sessions, pending.changes, undoes)
+                self._insert_edit(pending)
 
-    def _insert_edit(self, kind: str, sessions: tuple[int, ...], changes: list[Change], undoes: int | None) -> None:
-        before = [{"table": change.table, "key": change.key, "columns": change.before} for change in changes]
-        after = [{"table": change.table, "key": change.key, "columns": change.after} for change in changes]
+    def _insert_edit(self, edit: PendingEdit) -> None:
         inserted = self._store.connection.execute(
             "insert into edits (kind, at, sessions, before, after, undoes) values (?, ?, ?, ?, ?, ?)",
             (
-                kind,
+                edit.kind,
                 utc_timestamp(),
-                encode(list(sessions)).decode(),
-                encode(before).decode(),
-                encode(after).decode(),
-                undoes,
+                encode(list(edit.sessions)).decode(),
+                *_encode_changes(edit.changes),
+                edit.undoes,
             ),
         )
-        if undoes is not None:
-            self._update_undone_by(cast("int", inserted.lastrowid), undoes)
+        if edit.undoes is not None:
+            self._update_undone_by(cast("int", inserted.lastrowid), edit.undoes)
+
+    def repeat(self, kind: str, sessions: Iterable[int], undoes: int | None, changes: Iterable[Change]) -> None:
+        """Make and record an edit of a foreign store that was lost here after it was made there."""
+        with self.edit(kind, *sessions, undoes=undoes) as pending:
+            for change in changes:
+                if change.table == FOREIGN_TABLE:
+                    pending.add_foreign_change(change)
+                    continue
+                with suppress(sqlite3.IntegrityError), self._store.transaction():
+                    pending.repeat(change)
+
+    def has_edit(self, changes: Sequence[Change], *, after: int) -> bool:
+        """Return whether one of the edits after a number consists of these changes."""
+        query = "select 1 from edits where id > ? and before = ? and after = ?"
+        return self._store.row(query, after, *_encode_changes(changes)) is not None
 
     def _update_undone_by(self, undoing_id: int, edit_id: int | None) -> None:
         """Mark an edit as undone. If it was itself an undo, its edit is active again, and so on down the chain."""
@@ -189,6 +218,7 @@ class Journal:
 
     def undo(self, edit_id: int | None = None) -> Edit:
         """Undo an edit, or the newest one that is not undone. Return the edit that was undone."""
+        self._store.settle_write_backs()
         chosen = self.get(edit_id) if edit_id is not None else self._get_newest_undoable()
         foreign_changes = [change for change in chosen.changes if change.table == FOREIGN_TABLE]
         with self._prepare_foreign_undo(chosen, foreign_changes) as undo_foreign, self._store.transaction():
@@ -196,9 +226,10 @@ class Journal:
             sessions = decode(self._store.row("select sessions from edits where id = ?", edit.id)[0])
             with self.edit(UNDO, *sessions, undoes=edit.id) as pending:
                 self._revert_changes(edit, pending)
-                undo_foreign()
                 for change in reversed(foreign_changes):
                     pending.add_foreign_change(Change(FOREIGN_TABLE, change.key, change.after, change.before))
+                # It comes last, so that an earlier failure leaves the foreign store untouched.
+                undo_foreign(pending)
         return edit
 
     def undo_all(self, edit_ids: Iterable[int]) -> list[Edit]:
@@ -228,10 +259,12 @@ class Journal:
             raise Refused(f"Edit {edit.id} cannot be undone: its data was purged.")
         return edit
 
-    def _prepare_foreign_undo(self, edit: Edit, changes: list[Change]) -> AbstractContextManager[Callable[[], None]]:
+    def _prepare_foreign_undo(
+        self, edit: Edit, changes: list[Change]
+    ) -> AbstractContextManager[Callable[[PendingEdit], None]]:
         """Return a context that yields a function which restores the rows of the foreign stores, if there are any."""
         if not changes:
-            return nullcontext(lambda: None)
+            return nullcontext(lambda _: None)
         self._get_undoable(edit.id)
         return self._store.write_back.prepare_undo(changes)
 
@@ -293,6 +326,13 @@ class Journal:
         if isinstance(key, list):
             return bool(key[0] != session)
         return bool(table == "sessions" and key != session)
+
+
+def _encode_changes(changes: Sequence[Change]) -> tuple[str, str]:
+    """Return the rows before and after the changes, as the journal stores them."""
+    before = [{"table": change.table, "key": change.key, "columns": change.before} for change in changes]
+    after = [{"table": change.table, "key": change.key, "columns": change.after} for change in changes]
+    return encode(before).decode(), encode(after).decode()
 
 
 def _parse_changes(row: tuple[Any, ...]) -> tuple[Change, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from store import sources
 from store.database.backup import backup_folder
 from store.edits.journal import PendingEdit
-from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked
+from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked, StoreError
 from store.model.identity import foreign_session_id
 from store.model.knowledge import FOREIGN_TABLE, Change, Fact
 from store.model.session import Session
@@ -30,6 +30,7 @@ from store.sources.kit.write_plan import (
 )
 from store.text.validate import utc_timestamp
 from store.write_back import postgres, sqlite
+from store.write_back.intentions import Intention, open_unfinished, write_intention
 from store.write_back.sqlite import WriteBackend
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ class WriteBack:
 
     def write(self, preview: WriteBackPreview) -> Path | None:
         """Write the planned changes, if nothing has changed since the preview. Return the path of the backup."""
+        self._store.settle_write_backs()
         plan = preview.plan
         if plan.conflicts:
             raise ChangedMeanwhile(plan.conflicts[0], plan.conflicts)
@@ -239,7 +241,7 @@ class WriteBack:
                 edit.add_foreign_change(self._build_journal_change(preview, change))
             self._mark_written(preview, session, edit)
             # The swap comes last, so that an earlier failure leaves the foreign store untouched.
-            swap()
+            swap(edit)
         return backup
 
     def _refuse_outdated_deletion(self, preview: WriteBackPreview) -> None:
@@ -272,23 +274,82 @@ class WriteBack:
         return backup_folder(self._store.path) / "foreign"
 
     @contextmanager
-    def _prepare_swap(self, source: str, locator: str, changes: Sequence[RowChange]) -> Iterator[Callable[[], None]]:
-        """Yield a function that swaps the rows. If our own transaction fails after the swap, the rows are restored."""
+    def _prepare_swap(
+        self, source: str, locator: str, changes: Sequence[RowChange]
+    ) -> Iterator[Callable[[PendingEdit], None]]:
+        """Yield a function that swaps the rows. If our own transaction fails after the swap, the rows are restored.
+
+        What is intended is written to a file meanwhile. If this process is killed, or the rows cannot be restored, the
+        next one that opens the store settles it.
+        """
         exclusive = not _require_writable(sources.load_source(source)).allows_live_writes
+        intention: Intention | None = None
         is_swapped = False
 
-        def swap() -> None:
-            nonlocal is_swapped
+        def swap(edit: PendingEdit) -> None:
+            nonlocal intention, is_swapped
+            intention = write_intention(self._store, edit)
             _backend_for(locator).swap_rows(locator, changes, exclusive=exclusive)
             is_swapped = True
 
         try:
-            yield swap
-        except BaseException:
-            if is_swapped:
-                inverted = [change.inverted() for change in reversed(changes)]
-                _backend_for(locator).swap_rows(locator, inverted, exclusive=exclusive)
-            raise
+            try:
+                yield swap
+            except BaseException:
+                if is_swapped:
+                    inverted = [change.inverted() for change in reversed(changes)]
+                    _backend_for(locator).swap_rows(locator, inverted, exclusive=exclusive)
+                if intention is not None:
+                    intention.delete()
+                raise
+            if intention is not None:
+                intention.delete()
+        finally:
+            if intention is not None:
+                intention.close()
+
+    def settle(self) -> None:
+        """Finish the write-backs that a kill interrupted after the foreign store was written, and forget the others.
+
+        If the foreign store cannot be read now, or a secret is locked, it is tried again the next time.
+        """
+        for intention in open_unfinished(self._store):
+            with suppress(StoreError):
+                with self._store.transaction():
+                    self._settle(intention)
+                intention.delete()
+
+    def _settle(self, intention: Intention) -> None:
+        if self._store.journal.has_edit(intention.changes, after=intention.newest_edit):
+            return
+        restored = [row for row in intention.sealed if self._restore_sealed(row)]
+        if self._was_written(intention.foreign_changes):
+            self._store.journal.repeat(intention.kind, intention.sessions, intention.undoes, intention.changes)
+            return
+        for session, key, version, *_ in restored:
+            self._store.connection.execute(
+                "delete from secrets where session = ? and key = ? and version = ?", (session, key, version)
+            )
+
+    def _restore_sealed(self, row: Sequence[Any]) -> bool:
+        """Restore a sealed secret that was lost with the transaction. Return whether it was."""
+        inserted = self._store.connection.execute(
+            "insert or ignore into secrets (session, key, version, sealed, created_at) values (?, ?, ?, ?, ?)", row
+        )
+        return inserted.rowcount > 0
+
+    def _was_written(self, changes: Sequence[Change]) -> bool:
+        """Return whether the foreign store has a row as one of the changes leaves it.
+
+        All were written at once or none, and the agent may have changed some of the rows since.
+        """
+        locator = cast("dict[str, Any]", changes[0].key)["locator"]
+        planned = [self._decode_change(change) for change in changes]
+        with _backend_for(locator).open_rows(locator) as rows:
+            return any(
+                rows.has_content(change.table, rows.look_up(change.table, change.key), change.after)
+                for change in planned
+            )
 
     def _mark_written(self, preview: WriteBackPreview, session: Session, edit: PendingEdit) -> None:
         """Record that the source has the written values, so that the next sync finds nothing new."""
@@ -351,17 +412,17 @@ class WriteBack:
         return value
 
     @contextmanager
-    def prepare_undo(self, changes: Sequence[Change]) -> Iterator[Callable[[], None]]:
+    def prepare_undo(self, changes: Sequence[Change]) -> Iterator[Callable[[PendingEdit], None]]:
         """Yield a function for an undo: it restores the foreign rows if they are unchanged since the write-back."""
         origin = cast("dict[str, Any]", changes[0].key)
-        inverted = [self._invert_change(change) for change in reversed(changes)]
+        inverted = [self._decode_change(change).inverted() for change in reversed(changes)]
         self._back_up(origin["source"], origin["locator"], inverted)
         with self._prepare_swap(origin["source"], origin["locator"], inverted) as swap:
             yield swap
 
-    def _invert_change(self, change: Change) -> RowChange:
+    def _decode_change(self, change: Change) -> RowChange:
         row = cast("dict[str, Any]", change.key)
-        key, before, after = map(self._decode_row, (row["key"], change.after, change.before))
+        key, before, after = map(self._decode_row, (row["key"], change.before, change.after))
         return RowChange(row["table"], key or {}, before, after)
 
     def _decode_row(self, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -115,8 +115,21 @@ class DatabaseRows(ABC):
         """Return complete rows, newest first; none if there is no such table."""
         return self._select_rows(table, f"{condition} {self._cached_order(table)}", values)
 
-    def find(self, table: str, key: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def look_up(self, table: str, key: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows with that key."""
         return self._select_rows(table, self._where_sql(key), key.values())
+
+    def find(self, table: str, key: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows with that key, which nobody else changes until the transaction ends."""
+        return self.look_up(table, key)
+
+    def has_content(self, table: str, found: Sequence[Mapping[str, Any]], columns: Mapping[str, Any] | None) -> bool:
+        """Return whether the found rows are one row with these columns, or none if there are no columns."""
+        return len(found) == (columns is not None) and all(
+            name in row and self.is_stored_as(table, name, row[name], value)
+            for row in found
+            for name, value in (columns or {}).items()
+        )
 
     def _select_rows(self, table: str, condition: str, values: Iterable[Any]) -> list[dict[str, Any]]:
         columns = self.columns(table)
@@ -341,11 +354,7 @@ def _open_for_writing(locator: str, exclusive: bool) -> Iterator[SqliteRows]:
 def verify_unchanged(rows: DatabaseRows, change: RowChange, locator: str) -> None:
     """Raise ChangedMeanwhile if the row is not what the change expects."""
     found = rows.find(change.table, change.key)
-    same = len(found) == (change.before is not None) and all(
-        name in row and rows.is_stored_as(change.table, name, row[name], value)
-        for row in found
-        for name, value in (change.before or {}).items()
-    )
+    same = rows.has_content(change.table, found, change.before)
     if change.after is None:
         # A cascade would delete newer rows that depend on this one, and an undo would not restore them.
         same = same and not any(rule.find_rows(rows, row) for rule in rows.cascade_rules(change.table) for row in found)

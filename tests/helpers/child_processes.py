@@ -441,6 +441,33 @@ def die_while_migrating(report: Reporter, path: str, statements: int, during_bac
 
     Report the number of statements if there are fewer.
     """
+
+    def die_at_percentage(sentence: str) -> None:
+        if during_backup and re.match(r"[1-9]\d* %", sentence):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    backup.PAGES_PER_STEP, progress.PROGRESS_SECONDS = 5, 0.0
+    counter = _die_before_statement(statements)
+    Store.open(path, notify=die_at_percentage).close()
+    report(next(counter) - 1)
+
+
+def die_while_writing_back(report: Reporter, path: str, session: str, statements: int, undo: bool = False) -> None:
+    """Write a session back, or undo that, and die before one of the statements on any database.
+
+    Report the number of statements if there are fewer.
+    """
+    counter = _die_before_statement(statements)
+    with Store.open(path) as store:
+        if undo:
+            store.journal.undo()
+        else:
+            store.write_back.write(store.write_back.preview(store.sessions.find(session)))
+        report(next(counter) - 1)
+
+
+def _die_before_statement(statements: int) -> Iterator[int]:
+    """Count the statements on connections that are opened from now on, and die before one of them."""
     counter = itertools.count(1)
     connect = sqlite3.connect
 
@@ -453,14 +480,8 @@ def die_while_migrating(report: Reporter, path: str, statements: int, during_bac
         opened.set_trace_callback(count_statement)
         return opened
 
-    def die_at_percentage(sentence: str) -> None:
-        if during_backup and re.match(r"[1-9]\d* %", sentence):
-            os.kill(os.getpid(), signal.SIGKILL)
-
     sqlite3.connect = connect_counting
-    backup.PAGES_PER_STEP, progress.PROGRESS_SECONDS = 5, 0.0
-    Store.open(path, notify=die_at_percentage).close()
-    report(next(counter) - 1)
+    return counter
 
 
 def _rewrite_everything(db: Database) -> None:
