@@ -19,6 +19,8 @@ from typing import Any, Protocol
 from store.database.backup import backup_time, copy_database, delete_backups, sort_newest_first
 from store.errors import BadValue, Busy, ChangedMeanwhile, Refused, StoreError, WriteFailed
 from store.sources.kit import sqlite
+from store.sources.kit.private_copy import read_super_journal
+from store.sources.kit.stamps import sidecar_path
 from store.sources.kit.write_plan import CascadeRule, RowChange, SecretText
 from store.write_back.processes import find_processes_using
 from store.write_back.side_effects import refuse_side_effects, watch_changes
@@ -331,6 +333,7 @@ def find_side_effects(locator: str, changes: Sequence[RowChange], _: Sequence[st
 
 @contextmanager
 def _open_for_writing(locator: str, exclusive: bool) -> Iterator[SqliteRows]:
+    _refuse_super_journal(locator)
     uri = f"{Path(locator).absolute().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT_SECONDS)) as connection:
         connection.execute("pragma foreign_keys = on")
@@ -349,6 +352,13 @@ def _open_for_writing(locator: str, exclusive: bool) -> Iterator[SqliteRows]:
             if connection.in_transaction:
                 connection.execute("rollback")
             raise
+
+
+def _refuse_super_journal(locator: str) -> None:
+    """Refuse a database with a journal that names another file: SQLite would delete that file."""
+    with suppress(OSError):
+        if read_super_journal(sidecar_path(Path(locator), "-journal")):
+            raise Refused(f"{locator} has an unfinished transaction over several files. Open it in its agent first.")
 
 
 def verify_unchanged(rows: DatabaseRows, change: RowChange, locator: str) -> None:

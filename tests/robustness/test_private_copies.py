@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -13,14 +14,17 @@ from pathlib import Path
 import pytest
 from child_processes import ForkServer, read_foreign_sessions
 from command_line import CommandLine
-from foreign_databases import PINGU_SCHEMA, add_pingu_session, make_database, pingu_native_response
+from foreign_databases import PINGU_SCHEMA, add_pingu_session, make_database, pingu_native_response, sync_paths
 
+from store.errors import Refused
 from store.sources.kit.private_copy import MIN_ABANDONED_SECONDS, private_copy
+from store.sources.kit.stamps import sidecar_path
 from store.store import Store
 
 HOLD_COPY = """
 import signal, sys
 from pathlib import Path
+from store.errors import Refused
 from store.sources.kit.private_copy import private_copy
 with private_copy(Path(sys.argv[1])) as copy:
     print(copy.parent, flush=True)
@@ -90,6 +94,41 @@ def test_a_copy_that_cannot_be_finished_is_deleted(owner: Path, temporary: Path)
     copying = subprocess.run([sys.executable, "-c", f"{limit}\n{HOLD_COPY}", owner], capture_output=True, text=True)
     assert f"Unreadable: {owner} cannot be read: File too large." in copying.stderr
     assert [*temporary.iterdir()] == []
+
+
+# ── journals ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_journal(owner: Path, named: Path) -> None:
+    """Write a journal of a transaction over several databases, which names a file that SQLite deletes afterwards."""
+    magic, page_size = bytes.fromhex("d9d505f920a163d7"), int.from_bytes(owner.read_bytes()[16:18], "big")
+    header = magic + struct.pack(">5I", 0, 0, owner.stat().st_size // page_size, 512, page_size)
+    name = str(named).encode()
+    end = struct.pack(">I", 0x40000000 // page_size + 1) + name + struct.pack(">2I", len(name), sum(name)) + magic
+    sidecar_path(owner, "-journal").write_bytes(header.ljust(512, b"\0") + end)
+
+
+def test_a_journal_cannot_delete_another_file(owner: Path, tmp_path: Path, store: Store) -> None:
+    precious = tmp_path / "precious.txt"
+    precious.write_text("Do not delete.")
+    write_journal(owner, precious)
+    assert sync_paths(store, owner).problems == []
+    store.sessions.set_title(store.sessions.find("s"), "Mine")
+    with pytest.raises(Refused, match="has an unfinished transaction over several files"):
+        store.write_back.write(store.write_back.preview(store.sessions.find("s")))
+    assert precious.read_text() == "Do not delete."
+
+
+def test_a_journal_of_a_committed_transaction_is_ignored(owner: Path, tmp_path: Path, store: Store) -> None:
+    write_journal(owner, tmp_path / "deleted-by-the-commit")
+    assert sync_paths(store, owner).problems == []
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-journal", "-shm"])
+def test_a_pipe_beside_a_database(owner: Path, tmp_path: Path, suffix: str) -> None:
+    os.mkfifo(sidecar_path(owner, suffix))
+    command = CommandLine(tmp_path / "store.db").command("sync", str(owner))
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode in (0, 3)
 
 
 # ── what a kill leaves ────────────────────────────────────────────────────────────────────────────

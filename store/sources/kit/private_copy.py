@@ -33,6 +33,8 @@ _COPY_NAME = "copy.db"
 _CHUNK_BYTES = 1024 * 1024
 _BLOCK_BYTES = 512
 _SIDECARS = ("-wal", "-journal")
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+_MAX_NAME_BYTES = 4096
 
 
 def is_sqlite(path: Path) -> bool:
@@ -161,7 +163,35 @@ def _try_copy_files(path: Path, copy: Path, *, journal_too: bool) -> bool:
     sidecar_path(copy, suffix).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
         _copy_sparsely(sidecar_path(path, suffix), sidecar_path(copy, suffix))
+        _drop_super_journal(sidecar_path(copy, "-journal"))
     return _all_stamps(path) == before
+
+
+def read_super_journal(journal: Path) -> str:
+    """Return the name of the file at the end of a journal; empty if there is none.
+
+    A transaction over several databases has such a file. SQLite deletes it after a rollback, so a journal that was made
+    with bad intentions can name any file.
+    """
+    with open_regular_file(journal) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 16))
+        end = file.read(16)
+        length = int.from_bytes(end[:4], "big")
+        if size < 16 or end[8:] != _JOURNAL_MAGIC or length > size - 16:
+            return ""
+        file.seek(size - 16 - length)
+        return os.fsdecode(file.read(min(length, _MAX_NAME_BYTES)))
+
+
+def _drop_super_journal(journal: Path) -> None:
+    """Make a journal one of a single database. If the file that it names is gone, its transaction was committed."""
+    if not journal.exists() or not (name := read_super_journal(journal)):
+        return
+    if "\0" not in name and os.path.exists(name):
+        os.truncate(journal, journal.stat().st_size - 1)
+    else:
+        journal.unlink()
 
 
 def _copy_sparsely(path: Path, copy: Path) -> None:
