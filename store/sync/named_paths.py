@@ -1,7 +1,7 @@
 """Finds the foreign stores in what a person named: a database server, a file, or a folder of any content.
 
 A folder is walked once. Every file is shown to the sources, and the first that knows it gets it, so that the
-conversations of several agents may lie side by side. What no source knows is counted, so that nothing is left out
+conversations of several agents can be side by side. What no source knows is counted, so that nothing is left out
 silently.
 """
 

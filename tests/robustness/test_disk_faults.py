@@ -199,7 +199,7 @@ def check_refusal(path: Path, kind: type[StoreError]) -> None:
     before = read_files(path.parent)
     with pytest.raises(StoreError) as caught:
         Store.open(path)
-    assert type(caught.value) is kind
+    assert isinstance(caught.value, kind)
     assert is_one_sentence(str(caught.value))
     assert read_files(path.parent) == before
     result = CommandLine(path)("list")
