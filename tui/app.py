@@ -5,8 +5,13 @@ Screens are imported when they are first opened; only the browser screen is need
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import sys
+import threading
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
@@ -22,6 +27,7 @@ from textual.worker import WorkerFailed
 
 from store.errors import StoreError
 from store.text.sanitize import sanitize
+from tui.drafts import KEEP_SECONDS, Draft, find_left_drafts
 from tui.messages import Copy
 from tui.palette import ActionProvider, list_actions
 from tui.privacy.app import PrivateApp
@@ -36,14 +42,19 @@ from tui.tuning import ProcessTuning
 from tui.workers import threaded
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from textual.filter import LineFilter
     from textual.theme import Theme
     from textual.timer import Timer, TimerCallback
+    from textual.widgets import TextArea
 
     from store.resume.command import ResumePlan
     from store.store import Store
     from store.sync.worker_process import WorkerProcess
 
+
+END_SIGNALS = (signal.SIGHUP, signal.SIGTERM)
+"""Are sent when the terminal is closed, and by `kill`."""
 
 GC_IDLE_SECONDS = 0.3
 """Garbage is collected again this long after the last key that was typed."""
@@ -55,6 +66,8 @@ class HasUnsavedChanges(Protocol):
 
     @property
     def is_unsaved(self) -> bool: ...
+    @property
+    def area(self) -> TextArea: ...
     async def action_leave(self) -> None: ...
 
 
@@ -95,6 +108,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
         self._terminal_filter = TerminalFilter()
         self._no_color_filters = self._make_no_color_filters() if self.no_color else []
         self.settings = Settings()
+        self._draft = Draft()
         if self.settings.theme in self.available_themes:
             self.theme = self.settings.theme
         if not self.settings.motion:
@@ -113,6 +127,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
             self.settings.check_own_keys([binding.id or "" for binding in all_bindings()])
         for problem in self.settings.problems:
             self.show_error(StoreError(problem))
+        self._protect_unsaved_text()
         if self._pick:
             from tui.screens.picker import PickerScreen
 
@@ -186,8 +201,47 @@ class Backscroll(PrivateApp["ResumePlan"]):
         return not self.is_running and isinstance(error, NoMatches)
 
     def show_crash(self) -> None:
-        """Show the traceback without the values of variables, because they contain people's conversations."""
-        self.panic(Text(sanitize(traceback.format_exc())))
+        """Show the traceback without the values of variables, because they contain people's conversations.
+
+        While a secret is typed or shown, the message of the error is left out as well: it may quote the secret.
+        """
+        kind, _, frames = sys.exc_info()
+        text = traceback.format_exc()
+        if not self.is_logging and kind is not None:
+            text = "".join(traceback.format_tb(frames)) + kind.__name__
+        self.panic(Text(sanitize(text)))
+        self.keep_unsaved_text()
+
+    # ── unsaved text ──────────────────────────────────────────────────────────────────────────────
+
+    def _protect_unsaved_text(self) -> None:
+        """Keep unsaved text from now on, and name what an earlier browser could not save."""
+        self.set_interval(KEEP_SECONDS, self.keep_unsaved_text)
+        for number in END_SIGNALS if threading.current_thread() is threading.main_thread() else ():
+            asyncio.get_running_loop().add_signal_handler(number, self._end_by_signal, number)
+        for path in find_left_drafts():
+            notice = f"Text that was not saved is in {path}. Delete the file when you do not need it."
+            self.notify(sanitize(notice), severity="warning", timeout=10, markup=False)
+
+    def keep_unsaved_text(self) -> None:
+        """Write the text that is typed and not saved to a file, or delete that file."""
+        self._draft.keep("\n\n".join(self._find_unsaved_texts()))
+
+    def _find_unsaved_texts(self) -> Iterator[str]:
+        for screen in self.screen_stack:
+            with suppress(NoMatches):  # the screen is not complete yet, or not any more
+                if isinstance(screen, HasUnsavedChanges) and screen.is_unsaved:
+                    yield screen.area.text
+
+    def _end_by_signal(self, number: int) -> None:
+        """End as if the person quit, so that the terminal is restored and the clipboard is cleared."""
+        self.exit(return_code=128 + number)
+
+    def exit(
+        self, result: ResumePlan | None = None, return_code: int = 0, message: RenderableType | None = None
+    ) -> None:
+        self.keep_unsaved_text()
+        super().exit(result, return_code, message)
 
     # ── help ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -46,6 +46,7 @@ def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
         try:
             chosen = app.run()
         finally:
+            app.clear_copied_secret()
             app.close_stores()
     finally:
         if worker:

@@ -152,6 +152,10 @@ class PrivateApp(HookedApp[Result]):
             self.notify(notice, severity="warning", timeout=8, markup=False)
 
     async def on_unmount(self) -> None:
+        await asyncio.to_thread(self.clear_copied_secret)
+
+    def clear_copied_secret(self) -> None:
+        """Remove a copied secret from the clipboard now. Call it also after `run`: a crash may skip `on_unmount`."""
         copied, self._copied_secret = self._copied_secret, None
         if copied is not None:
-            await asyncio.to_thread(copied.clear)
+            copied.clear()

@@ -1,0 +1,214 @@
+"""These tests end the browser by force: an error in a handler, signals, a closed terminal.
+
+The terminal is usable afterwards, the clipboard has no secret, the worker has ended, and unsaved text is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser_driver import TIMEOUT, add_session, prompt_entry, time_ago
+from pty_terminal import Terminal
+
+from store.store import Store
+from tui.drafts import Draft, drafts_folder, find_left_drafts
+
+SECRET = "secret-on-the-clipboard-4711"
+UNSAVED = "a long thought that nobody saved"
+F6, F7, F8, F9 = "\x1b[17~", "\x1b[18~", "\x1b[19~", "\x1b[20~"
+
+# Keeps the clipboard in a file, and the id of the worker in another one.
+BROWSE = """
+import sys
+from pathlib import Path
+import pyperclip
+import tui.app
+from textual.binding import Binding
+import tui.main
+from tui.dialogs.text import MultilineDialog
+from tui.privacy.secret_value import SecretValue
+from tui.screens.secrets import SecretsScreen
+
+path, clipboard, secret = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+pyperclip.copy = clipboard.write_text
+pyperclip.paste = clipboard.read_text
+
+class Watched(tui.app.Backscroll):
+    BINDINGS = [
+        Binding(key, action, priority=True)
+        for key, action in (("f6", "copy_it"), ("f7", "write"), ("f8", "crash"), ("f9", "secrets"))
+    ]
+
+    def action_copy_it(self):
+        self.copy_secret(SecretValue(secret), "TOKEN")
+
+    def action_write(self):
+        self.push_screen(MultilineDialog("Write something"))
+
+    def action_secrets(self):
+        store = self._stores[-1]
+        self.push_screen(SecretsScreen(store, store.sessions.get("s"), self._clock))
+
+    def action_crash(self):
+        raise RuntimeError(f"meant to, with {secret}")
+
+    def on_ready(self):
+        super().on_ready()
+        path.with_name("worker").write_text(str(self._worker.pid))
+
+tui.app.Backscroll = Watched
+tui.main.browse(path, follow=True)
+"""
+
+
+class Browser(Terminal):
+    """Runs the browser with a worker, in a terminal of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clipboard = folder / "clipboard"
+        super().__init__(BROWSE, str(folder / "store.db"), str(self.clipboard), SECRET, columns=160)
+        self._modes = termios.tcgetattr(self._fd)
+        self.wait_for_text("Only one")
+
+    def copy_secret(self) -> None:
+        self.press(F6)
+        self.wait_for_text("The clipboard is cleared")
+        assert self.clipboard.read_text() == SECRET
+
+    def write_text(self) -> None:
+        self.press(F7)
+        self.wait_for_text("Write something")
+        self.press(UNSAVED)
+        self.wait_for_text(UNSAVED)
+
+    def close_terminal(self) -> None:
+        """Close the window of the terminal. Only the first process of a session gets the signal by itself."""
+        os.close(self._fd)
+        self._fd = os.open(os.devnull, os.O_RDONLY)
+        os.kill(self.pid, signal.SIGHUP)
+        self._process.wait(TIMEOUT)
+
+    def is_restored(self) -> bool:
+        left_screen = self.raw.rfind(b"\x1b[?1049l") > self.raw.rfind(b"\x1b[?1049h")
+        shows_cursor = self.raw.rfind(b"\x1b[?25h") > self.raw.rfind(b"\x1b[?25l")
+        return left_screen and shows_cursor and termios.tcgetattr(self._fd)[3] == self._modes[3]
+
+    def wait_for_worker_to_end(self) -> None:
+        worker = int((self.folder / "worker").read_text())
+        deadline = time.monotonic() + TIMEOUT
+        while _is_running(worker) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not _is_running(worker)
+
+
+def _is_running(pid: int) -> bool:
+    """Return whether a process runs. One that has ended and that nobody waited for does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return status != "Z"
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    with Store.open(tmp_path / "store.db") as store:
+        add_session(store, "s", time_ago(hours=1), prompt_entry("hello", time_ago(hours=1)), agent_title="Only one")
+    with Browser(tmp_path) as opened:
+        yield opened
+
+
+def wait_for_draft() -> Path:
+    deadline = time.monotonic() + TIMEOUT
+    while not list(drafts_folder().glob("*.md")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (draft,) = drafts_folder().glob("*.md")
+    return draft
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_browser_as_a_person_would(browser: Browser, number: int) -> None:
+    browser.copy_secret()
+    browser.write_text()
+    os.kill(browser.pid, number)
+    assert browser.wait_for_exit() == 128 + number
+    assert browser.is_restored()
+    assert browser.clipboard.read_text() == ""
+    browser.wait_for_worker_to_end()
+    assert wait_for_draft().read_text() == UNSAVED
+    assert wait_for_draft().stat().st_mode & 0o777 == 0o600
+
+
+def test_closing_the_terminal_loses_nothing(browser: Browser) -> None:
+    browser.copy_secret()
+    browser.write_text()
+    browser.close_terminal()
+    assert browser.clipboard.read_text() == ""
+    browser.wait_for_worker_to_end()
+    assert wait_for_draft().read_text() == UNSAVED
+
+
+def test_an_error_in_a_handler_loses_nothing(browser: Browser) -> None:
+    browser.copy_secret()
+    browser.write_text()
+    browser.press(F8)
+    assert browser.wait_for_exit() == 1
+    assert browser.is_restored()
+    assert b"RuntimeError" in browser.raw
+    assert browser.clipboard.read_text() == ""
+    browser.wait_for_worker_to_end()
+    assert wait_for_draft().read_text() == UNSAVED
+
+
+def test_an_error_beside_a_secret_does_not_quote_it(browser: Browser) -> None:
+    browser.press(F9)
+    browser.wait_for_text("No secrets yet")
+    browser.press(F8)
+    assert browser.wait_for_exit() == 1
+    output = browser.raw.rpartition(b"\x1b[?1049l")[2]
+    assert re.search(rb"action_crash.*RuntimeError", output, re.DOTALL)
+    assert SECRET.encode() not in output
+
+
+def test_unsaved_text_survives_a_kill_and_is_named_at_the_next_start(browser: Browser) -> None:
+    browser.write_text()
+    draft = wait_for_draft()
+    os.kill(browser.pid, signal.SIGKILL)
+    assert browser.wait_for_exit() == -signal.SIGKILL
+    browser.wait_for_worker_to_end()
+    assert draft.read_text() == UNSAVED
+    with Browser(browser.folder) as next_browser:
+        next_browser.wait_for_text("Text that was not saved is in", draft.name)
+        next_browser.press("q")
+        assert next_browser.wait_for_exit() == 0
+    assert draft.exists()
+
+
+def test_nothing_is_kept_of_text_that_was_dropped(browser: Browser) -> None:
+    browser.write_text()
+    draft = wait_for_draft()
+    browser.press("\x1b")
+    browser.wait_for_text("Unsaved changes")
+    browser.press("d")
+    browser.wait_until_gone(UNSAVED)
+    browser.press("q")
+    assert browser.wait_for_exit() == 0
+    assert not draft.exists()
+
+
+def test_only_drafts_of_browsers_that_ended_are_left(home: Path) -> None:
+    own = Draft()
+    own.keep("typed now")
+    dead = drafts_folder() / "2026-01-01T000000.000000Z-999999999.md"
+    dead.write_text("typed then")
+    assert find_left_drafts() == [dead]
+    own.keep("")
+    assert not own.path.exists()
