@@ -26,6 +26,17 @@ MAX_SECONDS = 120.0
 MEGABYTE = 1024 * 1024
 
 
+MEASURE = """
+import resource, subprocess, sys
+status = subprocess.run(sys.argv[2:]).returncode
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+with open(sys.argv[1], "w") as file:
+    file.write(f"{usage.ru_maxrss} {usage.ru_utime + usage.ru_stime}")
+sys.exit(status)
+"""
+"""Runs a command in a small process, because a child's peak of memory begins with the memory of its parent."""
+
+
 class Finished(NamedTuple):
     status: int
     output: str
@@ -38,17 +49,12 @@ class LimitedCommandLine(CommandLine):
     """Runs commands in processes that are killed when they take too long."""
 
     def run_measured(self, *args: str) -> Finished:
-        log = self.path.with_name("output")
+        log, usage = self.path.with_name("output"), self.path.with_name("usage")
+        command = [sys.executable, "-c", MEASURE, str(usage), "timeout", str(MAX_SECONDS), *self.command(*args)]
         with log.open("wb") as output:
-            process = subprocess.Popen(
-                ["timeout", str(MAX_SECONDS), *self.command(*args)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        return Finished(process.returncode, log.read_text(), usage.ru_maxrss, usage.ru_utime + usage.ru_stime)
+            process = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        kilobytes, seconds = usage.read_text().split()
+        return Finished(process.returncode, log.read_text(), int(kilobytes), float(seconds))
 
     def sync(self, path: Path) -> str:
         """Sync a path, check how much that took, and return what was said."""
