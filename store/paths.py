@@ -118,7 +118,7 @@ def make_private_folder(path: Path) -> Path:
 def refuse_planted(path: Path) -> None:
     """Raise an error for a link or a folder that another user may have put there, to lead our writes elsewhere.
 
-    Anybody can make one beside a store in a shared folder such as /tmp, but not in the name of somebody else.
+    Any user can make one beside a store in a shared folder such as /tmp, but the system records who owns it.
     """
     with suppress(FileNotFoundError):
         status, parent = path.lstat(), path.parent.stat()

@@ -27,7 +27,7 @@ def back_up_before_migration(path: Path, connection: sqlite3.Connection, notify:
     """Check the store for damage and back it up, while `connection` holds the lock of the migration.
 
     Because of that lock, several processes that open an old store at the same time make one backup together. `notify`
-    is told how much space the backup takes, and how far it is.
+    gets sentences about the size and the progress of the backup.
     """
     (result,) = connection.execute("pragma quick_check(1)").fetchone()
     if result != "ok":

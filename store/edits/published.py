@@ -96,7 +96,7 @@ class PublishedFiles:
     def resolve(self, public_id: str) -> Path:
         """Return the path of a published file. Raise Refused if it is no longer a file in the session's folder.
 
-        Whoever opens the path later may find another file there. `open_file` has no such gap.
+        The file can be replaced before the path is opened. Use `open_file` to read exactly the file that was checked.
         """
         with self.open_file(public_id) as file:
             return Path(file.name)

@@ -17,7 +17,7 @@ HEAD_SIZE = 65_536
 UNKNOWN = "application/octet-stream"
 PLAIN_TEXT = "text/plain; charset=utf-8"
 
-# Each signature begins at the start of the file; a dot stands for any byte.
+# Each signature begins at the start of the file; a dot matches any byte.
 _SIGNATURES = [
     (re.compile(signature, re.DOTALL), media_type)
     for signature, media_type in (

@@ -40,7 +40,7 @@ _AFFINITIES = (
     ("blob", ("BLOB",)),
     ("real", ("REAL", "FLOA", "DOUB")),
 )
-"""Lists the affinities of SQLite and the words in a declared type that stand for them. The first match decides."""
+"""Lists the affinities of SQLite and the words in a declared type that select them. The first match decides."""
 
 
 class WriteBackend(Protocol):
@@ -122,7 +122,7 @@ class DatabaseRows(ABC):
         return self._select_rows(table, self._where_sql(key), key.values())
 
     def find(self, table: str, key: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the rows with that key, which nobody else changes until the transaction ends."""
+        """Return the rows with that key. The transaction keeps other programs from changing them."""
         return self.look_up(table, key)
 
     def has_content(self, table: str, found: Sequence[Mapping[str, Any]], columns: Mapping[str, Any] | None) -> bool:

@@ -187,7 +187,7 @@ def test_a_limit_of_a_chat(store: Store) -> None:
         chat.run(text, lambda prompt: prompts.append(prompt) or "yes", "Be brief.", limit=2)
     assert prompts[-1] == "Be brief.\n\nUser: two\n\nAssistant: yes\n\nUser: three"
     assert [message["content"] for message in chat.messages(limit=1)] == ["yes"]
-    assert ChatHistory(store, "nobody").messages(limit=1) == []
+    assert ChatHistory(store, "unknown").messages(limit=1) == []
 
 
 def test_a_negative_limit_is_refused(turns: Store) -> None:

@@ -268,8 +268,8 @@ class _BranchSplitter:
             pending += self._split_off(branch, members)
 
     def _split_off_sidechains(self, *, is_lone: bool) -> None:
-        """Make each side chain a session of its own. Without another conversation in the file, the first one is the
-        session that the file stands for: an empty parent would tell nothing."""
+        """Make each side chain a session of its own. If the file has no other conversation, the first side
+        chain is the session of the file, because a parent would be empty."""
         nodes = self.tree.nodes
         roots = sorted(
             (uuid for uuid in self.sidechain if nodes[uuid].parent not in self.sidechain),

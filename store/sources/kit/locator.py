@@ -101,7 +101,8 @@ def _redact_url(url: re.Match[str]) -> str:
 def _redact_place(url: re.Match[str]) -> str:
     """Return the host and the name of the database, without what may be a part of a password.
 
-    That is everything before another @, and everything after a colon that no port follows: somebody left the host out.
+    That is everything before another @. It is also everything after a colon that no port follows, because the host may
+    have been left out.
     """
     place = url["where"].rpartition("@")[2] if url["password"] else url["where"]
     for host in place.partition("/")[0].split(","):

@@ -21,7 +21,7 @@ from store.store import Store
 from tui.drafts import Draft, drafts_folder, find_left_drafts
 
 SECRET = "secret-on-the-clipboard-4711"
-UNSAVED = "a long thought that nobody saved"
+UNSAVED = "a long text that was not saved"
 F6, F7, F8, F9 = "\x1b[17~", "\x1b[18~", "\x1b[19~", "\x1b[20~"
 
 # Keeps the clipboard in a file, and the id of the worker in another one.
