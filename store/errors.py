@@ -3,12 +3,14 @@
 The docstring of an error is the message that is shown when it is raised without one.
 """
 
+from store.text.sentences import tidy_sentences
+
 
 class StoreError(Exception):
     "The operation failed."
 
     def __str__(self) -> str:
-        return super().__str__() or type(self).__doc__ or ""
+        return tidy_sentences(super().__str__()) or type(self).__doc__ or ""
 
 
 class NotFound(StoreError):

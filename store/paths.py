@@ -45,6 +45,11 @@ def state_file() -> Path:
     return _platform_folder("XDG_STATE_HOME", ".local/state") / "browser.json"
 
 
+def recent_searches_file() -> Path:
+    """Return the file in which the browser keeps the last searches."""
+    return state_file().with_name("recent-searches.json")
+
+
 def attempts_file() -> Path:
     """Return the file that counts wrong passphrases."""
     return state_file().with_name("passphrase-attempts.json")
@@ -98,11 +103,11 @@ def resolve_store_path(path: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _configured_path() -> str:
-    section = load_config().get("store", {})
-    path = section.get("path", "") if isinstance(section, dict) else ""
-    if not isinstance(path, str):
-        raise StoreError(f"In {config_file()}, [store] path must be a string in quotes.")
-    return path
+    if not load_config():
+        return ""
+    from store.config import require_setting  # imported only when a config file exists
+
+    return require_setting("store.path", str)
 
 
 def unfinished_folder(store_path: Path) -> Path:

@@ -19,7 +19,7 @@ from store.database.connection import (
     prepare_database,
     translate_errors,
 )
-from store.errors import StoreError
+from store.errors import Refused, StoreError
 from store.paths import resolve_store_path, unfinished_folder
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from store.edits.published import PublishedFiles
     from store.edits.summaries import Summaries
     from store.search.hits import Search
+    from store.search.saved_searches import SavedSearches
     from store.secrets.secrets import Secrets
     from store.write_back.service import WriteBack
 
@@ -106,6 +107,8 @@ class Store(AgentMethods):
         self.path = path
         self._busy_timeout_ms = busy_timeout_ms
         self._ephemeral = ephemeral
+        self.refusal = ""
+        "Says why nothing is written to the store. Is empty if it can be written to."
         self._local = threading.local()
         self._connections: dict[threading.Thread, _ThreadConnection] = {}
         self._close_lock = threading.Lock()
@@ -224,6 +227,8 @@ class Store(AgentMethods):
 
         `durable=False` does not wait for the disk. It suits imports, which can be repeated.
         """
+        if self.refusal:
+            raise Refused(self.refusal)
         current = self._thread_connection()
         connection = current.connection
         nested = connection.in_transaction
@@ -390,6 +395,12 @@ class Store(AgentMethods):
         from store.secrets.secrets import Secrets
 
         return Secrets(self)
+
+    @cached_property
+    def saved_searches(self) -> SavedSearches:
+        from store.search.saved_searches import SavedSearches
+
+        return SavedSearches(self)
 
     @cached_property
     def search(self) -> Search:

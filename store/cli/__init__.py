@@ -10,7 +10,7 @@ code takes longer than painting the first screen or checking ten thousand files.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from store.cli.console import configure_output
@@ -19,8 +19,12 @@ from store.cli.context import BrowserLauncher, CliContext
 PROGRAM = "backscroll"
 
 
-def run(browse: BrowserLauncher | None = None, argv: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit status.
+def run(
+    browse: BrowserLauncher | None = None,
+    argv: Sequence[str] | None = None,
+    browser_commands: Mapping[str, str] | None = None,
+) -> int:
+    """Run a command and return the exit status. The browser passes the commands that only it can answer.
 
     0: done. 1: not found, refused, or nothing to undo. 2: wrong usage. 3: a store or file cannot be read.
     130: interrupted.
@@ -29,7 +33,7 @@ def run(browse: BrowserLauncher | None = None, argv: Sequence[str] | None = None
     context = CliContext(browse)
     arguments = sys.argv[1:] if argv is None else list(argv)
     try:
-        return _dispatch(context, arguments)
+        return _dispatch(context, arguments, browser_commands or {})
     except KeyboardInterrupt:
         print(file=sys.stderr)  # start a new line after the terminal's "^C"
         return 130
@@ -41,12 +45,16 @@ def run(browse: BrowserLauncher | None = None, argv: Sequence[str] | None = None
         context.close()
 
 
-def _dispatch(context: CliContext, arguments: list[str]) -> int:
+def _dispatch(context: CliContext, arguments: list[str], browser_commands: Mapping[str, str]) -> int:
     command = arguments
     match arguments:
         case ["--store", path, *rest] if path and not path.startswith("-"):
             context.store_option, command = Path(path), rest
     match command:
+        case ["_complete", shell, *words]:  # what the script of `completion` runs at every Tab
+            from store.cli.completion.completer import print_completions
+
+            print_completions(context, shell, words, browser_commands)
         case []:
             context.open_browser(follow=True)
         case ["sync"] | ["sync", "--json"]:
@@ -54,6 +62,7 @@ def _dispatch(context: CliContext, arguments: list[str]) -> int:
         case _:
             from store.cli.commands import main
 
+            main.add_lazy_commands(browser_commands)
             status = main.main(arguments, PROGRAM, standalone_mode=False, obj=context)
             return status if isinstance(status, int) else 0
     return 0

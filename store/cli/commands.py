@@ -12,6 +12,7 @@ from store.cli.context import CliContext
 from store.cli.lazy_group import LazyGroup
 from store.cli.options import cli_context
 from store.database.connection import APPLICATION_ID
+from store.sources.kit.locator import hide_password
 
 COMMANDS = {
     "sync": "store.cli.sync:sync",
@@ -20,9 +21,13 @@ COMMANDS = {
     "show": "store.cli.show:show",
     "search": "store.cli.search:search",
     "tools": "store.cli.tools:tools",
+    "changes": "store.cli.diffs:changes",
+    "diff": "store.cli.diffs:diff",
+    "searches": "store.cli.search:searches",
     "rebuild": "store.cli.rebuild:rebuild",
     "resume": "store.cli.resume:resume",
     "fork": "store.cli.fork:fork",
+    "compactions": "store.cli.compactions:compactions",
     "write-back": "store.cli.write_back:write_back",
     "title": "store.cli.session_edits:title",
     "tag": "store.cli.session_edits:tag",
@@ -46,6 +51,7 @@ COMMANDS = {
     "purge": "store.cli.maintenance:purge",
     "log": "store.cli.journal:log",
     "undo": "store.cli.journal:undo",
+    "completion": "store.cli.completion.command:completion",
     "doctor": "store.cli.maintenance:doctor",
     "demo": "store.cli.maintenance:demo",
 }
@@ -76,8 +82,8 @@ def main(ctx: click.Context, path: Path | None) -> None:
 def browse(paths: Sequence[str] = ()) -> None:
     """Open the browser.
 
-    With PATHs, open it on just those files, folders or databases, in a temporary store. If the PATH is a store of
-    Backscroll, open that store.
+    With PATHs, open it on just those files, folders or databases, in a temporary store that takes no edits. If the
+    PATH is a store of Backscroll, open that store.
     """
     if len(paths) == 1 and _is_store(paths[0]):
         cli_context().open_browser(Path(paths[0]))
@@ -97,6 +103,8 @@ def _is_store(path: str) -> bool:
 
 
 def _browse_in_temporary_store(paths: Sequence[str]) -> None:
+    import shlex
+
     from store.cli.sync_runner import raise_if_unreadable, sync_with_progress_bar
     from store.store import Store
     from store.sync.targets import find_targets
@@ -104,4 +112,7 @@ def _browse_in_temporary_store(paths: Sequence[str]) -> None:
     targets = find_targets(paths)
     with Store.memory() as store:
         raise_if_unreadable(paths, sync_with_progress_bar(store, targets))
-        cli_context().open_browser(store.path)
+        store.sessions.archive(store.sessions.archived(), on=False)  # a person who names a file wants to see it
+        command = shlex.join(["backscroll", "sync", *map(hide_password, paths)])
+        refusal = f"These sessions are temporary and read-only. Run `{command}` to keep and edit them."
+        cli_context().open_browser(store.path, refusal=refusal)

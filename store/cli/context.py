@@ -17,10 +17,10 @@ class BrowserLauncher(Protocol):
     """Opens the browser on a store.
 
     With `follow`, the browser also syncs new entries from the agents on this machine. With `pick`, it only lets a
-    person choose a session to resume.
+    person choose a session to resume. `refusal` says why the store takes no edits, for example because it is temporary.
     """
 
-    def __call__(self, path: Path, *, follow: bool, pick: bool) -> None: ...
+    def __call__(self, path: Path, *, follow: bool, pick: bool, refusal: str) -> None: ...
 
 
 class CliContext:
@@ -49,9 +49,11 @@ class CliContext:
         if store is not None:
             store.close()
 
-    def open_browser(self, path: Path | None = None, *, follow: bool = False, pick: bool = False) -> None:
+    def open_browser(
+        self, path: Path | None = None, *, follow: bool = False, pick: bool = False, refusal: str = ""
+    ) -> None:
         """Close the store, and run the browser on it or on the store at `path`."""
         if self.launch_browser is None:
             raise Refused("The browser is not installed. Use `backscroll list`, `show` and `search` instead.")
         self.close()
-        self.launch_browser(path or self.path, follow=follow, pick=pick)
+        self.launch_browser(path or self.path, follow=follow, pick=pick, refusal=refusal)

@@ -6,9 +6,10 @@ import click
 
 from store.cli import json_output, output
 from store.cli.journal import write_edits
-from store.cli.lazy_group import DefaultGroup
+from store.cli.lazy_group import ListGroup
 from store.cli.options import (
     NON_NEGATIVE_INT,
+    complete_session,
     json_option,
     read_file_or_stdin,
     with_store,
@@ -29,7 +30,7 @@ fact_numbers_argument = click.argument("numbers", metavar="N...", type=NON_NEGAT
 _DIFF_STYLES: dict[str, Style] = {"+": "good", "-": "bad"}
 
 
-@click.group(cls=DefaultGroup, default="list", default_if_no_args=True)
+@click.group(cls=ListGroup, default="list", default_if_no_args=True)
 def facts() -> None:
     """List and edit the facts that agents share.
 
@@ -72,7 +73,13 @@ def _fact_row(fact: Fact) -> list[Span]:
 @click.argument("text")
 @scope_option
 @click.option("--category", default="", help="The category of the facts.")
-@click.option("--session", "session_id", metavar="ID", help="The session they were learned from.")
+@click.option(
+    "--session",
+    "session_id",
+    metavar="ID",
+    shell_complete=complete_session,
+    help="The session they were learned from.",
+)
 @click.option("--entry", type=NON_NEGATIVE_INT, metavar="SEQ", help="The entry of that session they were learned from.")
 @with_store
 def add(store: Store, text: str, scope: str, category: str, session_id: str | None, entry: int | None) -> None:
@@ -94,7 +101,7 @@ def add(store: Store, text: str, scope: str, category: str, session_id: str | No
 @click.option("--category", help="Also change its category.")
 @with_store
 def edit(store: Store, number: int, text: str, category: str | None) -> None:
-    """Change the text of fact N."""
+    """Reword fact N."""
     store.facts.edit(number, text, category=category)
 
 

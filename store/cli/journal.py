@@ -8,7 +8,13 @@ from collections.abc import Iterator
 import click
 
 from store.cli import json_output, output
-from store.cli.options import NON_NEGATIVE_INT, POSITIVE_INT, json_option, with_store
+from store.cli.options import (
+    NON_NEGATIVE_INT,
+    POSITIVE_INT,
+    json_option,
+    optional_session_argument,
+    with_store,
+)
 from store.cli.output import Span, TerminalText, format_age, format_count
 from store.cli.secrets import passphrase_stdin_option, run_with_unlock
 from store.edits.diff import ColumnDiff, diff_foreign_rows, diff_own_rows, list_added_and_removed_rows, list_locators
@@ -20,7 +26,7 @@ _MAX_NAMED_ROWS = 3
 
 
 @click.command()
-@click.argument("session_id", metavar="[ID]", required=False)
+@optional_session_argument
 @click.option("--limit", type=POSITIVE_INT, metavar="N", default=20, show_default=True, help="Show at most N edits.")
 @json_option
 @with_store

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from store.model.entry import Entry, Json, PairedCall, Turn, part_to_json
 from store.model.knowledge import Edit, ExposedSecret, Fact, Hit, Note, PublishedFile, SecretInfo, Summary
 from store.model.session import Session, entry_id
+from store.model.status import find_status
 from store.text.validate import encode
 
 if TYPE_CHECKING:
+    from store.formats.changed_files import ChangedFile, SessionChanges
+    from store.formats.comparison import Comparison
+    from store.formats.file_changes import Hunk
     from store.model.tool_stats import ToolStats
     from store.store import Store
 
@@ -77,6 +82,7 @@ def _session_to_json(
         "archived": bool(session.archived),
         "deleted": bool(session.deleted),
         "gone": bool(session.gone),
+        "status": find_status(session, datetime.now(UTC)),
         "expires_at": session.expires_at or None,
     }
 
@@ -144,6 +150,66 @@ def hit_to_json(hit: Hit) -> JsonObject:
         "field": hit.field,
         "at": hit.at,
         "snippet": hit.snippet,
+    }
+
+
+def comparison_to_json(comparison: Comparison) -> JsonObject:
+    """Convert a comparison. The kinds "left" and "right" become "a" and "b", as the command names its arguments."""
+    return {
+        "a": comparison.left,
+        "b": comparison.right,
+        "equal": comparison.is_equal,
+        "sections": [
+            {
+                "kind": {"left": "a", "right": "b"}.get(section.kind, section.kind),
+                "a": section.left.title if section.left else None,
+                "b": section.right.title if section.right else None,
+                "count": section.count,
+                "hunks": [hunk_to_json(hunk) for hunk in section.compare()],
+            }
+            for section in comparison.sections
+        ],
+        "notes": list(comparison.notes),
+    }
+
+
+def hunk_to_json(hunk: Hunk) -> JsonObject:
+    lines = [line.sign + line.text for line in hunk.lines]
+    return {"old_start": hunk.old_start, "new_start": hunk.new_start, "lines": lines}
+
+
+def changes_to_json(session_id: str, changes: SessionChanges) -> JsonObject:
+    return {
+        "session": session_id,
+        "files": [changed_file_to_json(file) for file in changes.files],
+        "added": changes.added,
+        "removed": changes.removed,
+        "unknown_line_numbers": changes.unknown_hunks,
+        "failed_calls": changes.failed_calls,
+        "pending_calls": changes.pending_calls,
+        "shell_calls": changes.shell_calls,
+    }
+
+
+def changed_file_to_json(file: ChangedFile) -> JsonObject:
+    return {
+        "path": file.path,
+        "added": file.added,
+        "removed": file.removed,
+        "changes": [
+            {
+                "session": change.session_id,
+                "turn": change.turn,
+                "entry": change.entry,
+                "tool": change.tool,
+                "at": change.at,
+                "kind": change.change.kind,
+                "moved_to": change.change.moved_to or None,
+                "left_out": change.reason_left_out or None,
+                "hunks": [hunk_to_json(hunk) for hunk in change.change.hunks],
+            }
+            for change in file.changes
+        ],
     }
 
 

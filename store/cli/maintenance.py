@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing, suppress
-from pathlib import Path
 
 import click
 
 from store.cli import output
-from store.cli.options import cli_context, find_sessions, is_interactive, json_option, with_store
+from store.cli.options import (
+    cli_context,
+    complete_session,
+    find_sessions,
+    is_interactive,
+    json_option,
+    optional_session_argument,
+    with_store,
+)
 from store.cli.output import TerminalText, format_count
-from store.database.backup import list_backups
-from store.database.connection import connect
+from store.conversations.purge import list_backups_of
 from store.errors import Refused
 from store.model.session import Session
 from store.store import Store
-from store.text.validate import encode
 
 
 @click.command()
-@click.argument("session_id", metavar="[ID]", required=False)
+@optional_session_argument
 @click.option("--reindex", is_flag=True, help="Rebuild the search index first.")
 @json_option
 @with_store
@@ -67,7 +70,7 @@ def demo(store: Store) -> None:
 
 
 @click.command()
-@click.argument("session_ids", metavar="[ID...]", nargs=-1)
+@click.argument("session_ids", metavar="[ID...]", nargs=-1, shell_complete=complete_session)
 @click.option("--trash", is_flag=True, help="Purge everything in the trash.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_store
@@ -84,12 +87,12 @@ def purge(store: Store, session_ids: tuple[str, ...], trash: bool, yes: bool) ->
         return
     if not yes:
         _confirm_purge(sessions)
-    foreign = _foreign_backups(store, sessions)
+    backups = list_backups_of(store, sessions)
     clean = store.sessions.purge(sessions)
     output.notify(f"{format_count(len(sessions), 'session')} purged.")
     if not clean:
         output.notify("Another program is reading the store. Traces stay in the WAL file until it closes the store.")
-    for backup in (*_backups_containing(store.path, sessions), *foreign):
+    for backup in backups:
         output.notify(f"Still in the backup {backup}.")
 
 
@@ -100,23 +103,3 @@ def _confirm_purge(sessions: Sequence[Session]) -> None:
         output.notify(f"  {output.to_one_line(session.id)}  {output.to_one_line(session.title, 60)}")
     if not click.confirm(f"Remove {format_count(len(sessions), 'session')} permanently?", err=True):
         raise Refused("Cancelled. Nothing was removed.")
-
-
-def _backups_containing(path: Path, sessions: Sequence[Session]) -> list[Path]:
-    ids = encode([session.id for session in sessions]).decode()
-    return [backup for backup in list_backups(path) if _contains_any(backup, ids)]
-
-
-def _foreign_backups(store: Store, sessions: Sequence[Session]) -> list[Path]:
-    """List the backups of the stores that the sessions came from; they may still contain the sessions."""
-    keys = encode([session.source_key for session in sessions if session.source_key]).decode()
-    rows = store.rows("select kind, locator from sources where key in (select value from json_each(?))", keys)
-    return [backup for row in rows for backup in store.write_back.list_backups(*row)]
-
-
-def _contains_any(backup: Path, ids: str) -> bool:
-    """Return whether a backup contains one of the sessions, or cannot be read and may contain it."""
-    with suppress(sqlite3.Error), closing(connect(backup)) as connection:
-        sql = "select 1 from sessions where id in (select value from json_each(?)) limit 1"
-        return connection.execute(sql, (ids,)).fetchone() is not None
-    return True

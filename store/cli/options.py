@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 from click.types import IntParamType
 
 from store.cli.context import CliContext
@@ -44,8 +45,27 @@ POSITIVE_INT = Number(1)
 NON_NEGATIVE_INT = Number(0)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-session_id_argument = click.argument("session_id", metavar="ID")
-session_ids_argument = click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
+
+
+def complete_session(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from store.cli.completion.completer import list_sessions  # needed only when Tab is pressed in a shell
+
+    return list_sessions(ctx, incomplete)
+
+
+def complete_query(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from store.cli.completion.completer import list_filters
+
+    return list_filters(ctx, incomplete)
+
+
+session_id_argument = click.argument("session_id", metavar="ID", shell_complete=complete_session)
+optional_session_argument = click.argument(
+    "session_id", metavar="[ID]", required=False, shell_complete=complete_session
+)
+session_ids_argument = click.argument(
+    "session_ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_session
+)
 
 
 def cli_context() -> CliContext:

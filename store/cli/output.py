@@ -13,11 +13,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from store.errors import Ambiguous, Damaged, StoreError, Unreadable
 from store.text.json import serialize
 from store.text.sanitize import cell_width, one_line, sanitize
+from store.text.sentences import tidy_sentences
+
+if TYPE_CHECKING:
+    import click
 
 Style = Literal["plain", "title", "quiet", "good", "bad", "hit", "name"]
 
@@ -166,7 +170,7 @@ def notify(text: str) -> None:
     """Print a message on stderr. It is always sanitized, because it is never data."""
     if sys.stderr is not None:
         with suppress(OSError):
-            print(sanitize(text), file=sys.stderr, flush=True)
+            print(sanitize(tidy_sentences(text)), file=sys.stderr, flush=True)
 
 
 def report_error(error: BaseException, *, is_doctor: bool = False) -> int:
@@ -197,7 +201,7 @@ def _report_click_error(error: BaseException, is_doctor: bool) -> int:
     match error:
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "backscroll"
-            message = " ".join(error.format_message().split())
+            message = " ".join(_suggest_nearest(error).split())
             notify(f"{_with_full_stop(message)} Try `{command} -h`.")
             return 2
         case click.ClickException():
@@ -210,6 +214,15 @@ def _report_click_error(error: BaseException, is_doctor: bool) -> int:
     advice = "" if is_doctor else " Run `backscroll doctor` to check the store."
     notify(f"Unexpected error ({type(error).__name__}: {error}).{advice}")
     return 1
+
+
+def _suggest_nearest(error: click.UsageError) -> str:
+    """Return the message of an error. Of an unknown command or option, also name the nearest one that exists."""
+    import click
+
+    if isinstance(error, click.NoSuchOption | click.exceptions.NoSuchCommand) and error.possibilities:
+        return f"{_with_full_stop(error.message)} Did you mean {error.possibilities[0]}?"
+    return error.format_message()
 
 
 def _with_full_stop(text: str) -> str:

@@ -7,7 +7,12 @@ import os
 import click
 
 from store.cli import json_output, output
-from store.cli.options import json_option, session_id_argument, with_store
+from store.cli.options import (
+    json_option,
+    optional_session_argument,
+    session_id_argument,
+    with_store,
+)
 from store.cli.output import Span, TerminalText, format_age
 from store.cli.short_ids import shorten_ids
 from store.model.knowledge import PublishedFile
@@ -31,7 +36,7 @@ def publish(store: Store, session_id: str, file: str) -> None:
 
 
 @click.command()
-@click.argument("session_id", metavar="[ID]", required=False)
+@optional_session_argument
 @json_option
 @with_store
 def published(store: Store, session_id: str | None, as_json: bool) -> None:

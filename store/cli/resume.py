@@ -7,7 +7,11 @@ from pathlib import Path
 import click
 
 from store.cli import output
-from store.cli.options import cli_context, is_interactive
+from store.cli.options import (
+    cli_context,
+    is_interactive,
+    optional_session_argument,
+)
 from store.errors import Refused
 from store.model.session import Session
 from store.resume.checks import check_resume
@@ -15,7 +19,7 @@ from store.resume.command import ResumePlan, plan_resume
 
 
 @click.command()
-@click.argument("session_id", metavar="[ID]", required=False)
+@optional_session_argument
 @click.option("--print", "only_print", is_flag=True, help="Print the command instead of running it.")
 @click.option(
     "--cwd",

@@ -1,20 +1,24 @@
-"""This module defines the commands `list` and `search`."""
+"""This module defines the commands `list`, `search` and `searches`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 import click
 
 from store.cli import json_output, output, query_options
-from store.cli.options import POSITIVE_INT, json_option, with_store
-from store.cli.output import Span, TerminalText, format_age
+from store.cli.lazy_group import ListGroup
+from store.cli.options import POSITIVE_INT, complete_query, json_option, with_store
+from store.cli.output import Span, TerminalText, format_age, format_count
 from store.cli.query_options import report_count
 from store.cli.short_ids import shorten_ids
 from store.model.entry import Json, Status, readable_text
 from store.model.knowledge import Hit
 from store.model.session import Session
-from store.search.hits import SEARCH_AREAS, SearchArea
+from store.search.hits import MAX_TOOL_HITS, SEARCH_AREAS, SearchArea
+from store.search.query import Query
+from store.search.saved_searches import RecentSearches, SavedSearch
 from store.sources import source_label
 from store.store import Store
 
@@ -42,13 +46,17 @@ _AREA_HEADINGS: dict[SearchArea, str] = {
 def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool, explain: bool, as_json: bool) -> None:
     """List sessions, newest first.
 
-    With a QUERY, list only the sessions that match. A QUERY may contain words, "phrases", prefix*, OR, -not, and
-    filters: agent: model: cwd: user: channel: tool: role: tag: before: after: is: (error, pinned, archived, fork,
-    delegate, live, gone, expiring) has: (secret, summary, note). Write -- before a QUERY that starts with -.
+    With a QUERY, list only the sessions that match. Those with the words only in tool calls or their results come last,
+    on a terminal and in JSON. A QUERY may contain words, "phrases", prefix*, OR, -not, and
+    filters: agent: model: cwd: user: channel: tool: role: tag: before: after: is: (error, pinned, archived, trashed,
+    fork, delegate, live, working, waiting, idle, ended, gone, expiring) has: (secret, summary, note). Write -- before a
+    QUERY that starts with -. Archived sessions are listed only if the QUERY has words or is:archived, and the trash
+    only with is:trashed.
     """
     if trash and words:
         raise click.UsageError("--trash takes no QUERY.")
-    query = query_options.parse_query(words, explain)
+    typed = query = query_options.parse_query(store, words, explain)
+    tool_hits: Sequence[Hit] = ()
     if trash:
         trash_sessions = store.sessions.trash()
         page, total = trash_sessions[:limit], len(trash_sessions)
@@ -56,19 +64,45 @@ def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool,
         query, (page, total) = query_options.find_with_typo_correction(
             store, query, ["conversation_fts"], lambda corrected: store.sessions.matching(corrected, limit), _is_empty
         )
+        tool_hits = _find_tool_hits(store, typed, limit) or _find_tool_hits(store, query, limit)
+    archived = 0 if trash else store.sessions.count_archived(query)
     if as_json:
         output.emit_json(
             {
                 "sessions": json_output.sessions_to_json(store, page),
                 "total": total,
+                "archived": archived,
                 **query_options.query_to_json(query),
+                **({"in_tool_output": [json_output.hit_to_json(hit) for hit in tool_hits]} if query.fts() else {}),
             }
         )
         return
     short_ids = shorten_ids(store, page)
     headings = ["id", ":age", "source", ":turns", ":calls", ":err", "title"]
     output.print_table(headings, [_session_row(session, short_ids[session.id]) for session in page])
-    report_count(len(page), total, "session")
+    if total or not tool_hits:
+        report_count(len(page), total, "session")
+    _report_tool_hits(store, tool_hits)
+    if archived:
+        output.notify(f"Not listed: {format_count(archived, 'archived session')}. Add is:archived to the QUERY.")
+
+
+def _find_tool_hits(store: Store, query: Query, limit: int) -> list[Hit]:
+    """Return the newest hit of each session that has the words in tool calls only."""
+    found = store.search.find_tool_hits(query, limit=min(limit, MAX_TOOL_HITS), now=datetime.now(UTC))
+    return list(found.hits.values())
+
+
+def _report_tool_hits(store: Store, hits: Sequence[Hit]) -> None:
+    """Show the hits below the list. Another program that reads the list gets a message on stderr instead."""
+    if not hits:
+        return
+    count = output.format_count(len(hits), "session")
+    if not output.stdout_is_terminal():
+        output.notify(f"{count} with the words in tool output only. Use --json or `backscroll search` to see them.")
+        return
+    output.write(TerminalText(f"In tool output, {count}", "quiet"), "\n")
+    _write_hits(store, hits)
 
 
 def _session_row(session: Session, short_id: str) -> list[Span]:
@@ -97,7 +131,7 @@ def _is_empty(found: tuple[object, int]) -> bool:
 
 
 @click.command()
-@click.argument("words", metavar="QUERY", nargs=-1, required=True)
+@click.argument("words", metavar="QUERY", nargs=-1, required=True, shell_complete=complete_query)
 @click.option("--in", "area", type=click.Choice(SEARCH_AREAS), help="Search only here instead of in both.")
 @click.option("--newest", is_flag=True, help="Sort by time instead of relevance.")
 @click.option(
@@ -120,7 +154,7 @@ def search(
     Print the hits in conversations, then those in tool calls and their results, each sorted by relevance.
     `backscroll list -h` explains queries.
     """
-    query = query_options.parse_query(words, explain)
+    query = query_options.parse_query(store, words, explain)
     if not query.fts():
         output.notify("The query has only filters. Add a word, or use `backscroll list` or `backscroll tools`.")
     areas = [area] if area else SEARCH_AREAS
@@ -138,15 +172,19 @@ def search(
         document = {"hits": [json_output.hit_to_json(hit) for hit in hits], "total": total, "totals": totals}
         output.emit_json({**document, **query_options.query_to_json(query)})
         return
-    sessions = {hit.session_id: store.sessions.get(hit.session_id) for hit in hits}
-    short_ids = shorten_ids(store, sessions.values())
     for name, found in hits_by_area.items():
         if found.hits and output.stdout_is_terminal():
             heading = f"{_AREA_HEADINGS[name]}, {len(found.hits):,} of {found.total:,}"
             output.write(TerminalText(heading, "quiet"), "\n")
-        for hit in found.hits:
-            _write_hit(hit, sessions[hit.session_id], short_ids[hit.session_id])
+        _write_hits(store, found.hits)
     report_count(len(hits), total, "hit")
+
+
+def _write_hits(store: Store, hits: Sequence[Hit]) -> None:
+    sessions = {hit.session_id: store.sessions.get(hit.session_id) for hit in hits}
+    short_ids = shorten_ids(store, sessions.values())
+    for hit in hits:
+        _write_hit(hit, sessions[hit.session_id], short_ids[hit.session_id])
 
 
 def _write_hit(hit: Hit, session: Session, short_id: str) -> None:
@@ -179,3 +217,101 @@ def format_arguments(arguments: Json) -> str:
 
 def format_duration(duration_ms: float | None) -> str:
     return "" if duration_ms is None else f"{duration_ms / 1000:.1f} s"
+
+
+# ── saved searches ────────────────────────────────────────────────────────────────────────────────
+
+search_name_argument = click.argument("name", metavar="NAME")
+
+
+@click.group(cls=ListGroup, default="list", default_if_no_args=True)
+def searches() -> None:
+    """List and edit saved searches.
+
+    `@NAME` in a QUERY means the search with that name: `backscroll list @NAME`. Without a command, list them.
+    """
+
+
+@searches.command("list")
+@json_option
+@with_store
+def list_searches(store: Store, as_json: bool) -> None:
+    """List saved searches by name."""
+    saved = store.saved_searches.list_searches()
+    if as_json:
+        output.emit_json({"searches": [search._asdict() for search in saved]})
+        return
+    output.print_table(["name", "", "query"], [_search_row(search) for search in saved])
+    if not saved:
+        output.notify("No saved searches yet. Run `backscroll searches save NAME QUERY` to save one.")
+
+
+def _search_row(search: SavedSearch) -> list[Span]:
+    return [TerminalText(f"@{search.name}", "name"), "pinned" if search.pinned else "", search.query]
+
+
+@searches.command()
+@search_name_argument
+@click.argument("words", metavar="QUERY...", nargs=-1, required=True)
+@with_store
+def save(store: Store, name: str, words: tuple[str, ...]) -> None:
+    """Save a QUERY under a NAME.
+
+    A search that has the NAME already gets the new QUERY. `backscroll list -h` explains queries.
+    """
+    query_options.parse_query(store, words, explain=False)
+    saved = store.saved_searches.save(name, " ".join(words))
+    output.notify(f"Saved @{saved.name}. Run `backscroll list @{saved.name}` to use it.")
+
+
+@searches.command()
+@search_name_argument
+@click.argument("new_name", metavar="NEW_NAME")
+@with_store
+def rename(store: Store, name: str, new_name: str) -> None:
+    """Rename a saved search."""
+    store.saved_searches.rename(name, new_name)
+
+
+@searches.command()
+@search_name_argument
+@with_store
+def pin(store: Store, name: str) -> None:
+    """Show a saved search in the top bar of the browser."""
+    store.saved_searches.pin(name)
+
+
+@searches.command()
+@search_name_argument
+@with_store
+def unpin(store: Store, name: str) -> None:
+    """Remove a saved search from the top bar of the browser."""
+    store.saved_searches.pin(name, False)
+
+
+@searches.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@with_store
+def delete(store: Store, names: tuple[str, ...]) -> None:
+    """Delete saved searches.
+
+    `backscroll undo` restores them.
+    """
+    store.saved_searches.delete(names)
+
+
+@searches.command()
+@click.option("--clear", is_flag=True, help="Forget all recent searches.")
+@json_option
+def recent(clear: bool, as_json: bool) -> None:
+    """List the last searches of the browser, newest first."""
+    if clear:
+        RecentSearches().clear()
+    queries = RecentSearches().list_queries()
+    if as_json:
+        output.emit_json({"recent": queries})
+        return
+    for query in queries:
+        output.write(query)
+    if not queries:
+        output.notify("No recent searches.")

@@ -15,7 +15,15 @@ import click
 
 from store import paths
 from store.cli import json_output, output
-from store.cli.options import cli_context, is_interactive, json_option, read_stdin, session_id_argument, with_store
+from store.cli.options import (
+    cli_context,
+    is_interactive,
+    json_option,
+    optional_session_argument,
+    read_stdin,
+    session_id_argument,
+    with_store,
+)
 from store.cli.output import Span, TerminalText, format_age, format_count
 from store.errors import BadValue, Refused, SecretLocked, WrongPassphrase
 from store.model.knowledge import ExposedSecret, SecretInfo, SecretUse
@@ -104,7 +112,7 @@ def _prompt_hidden(label: str, twice: bool = False) -> str:
 
 
 @secrets.command("list")
-@click.argument("session_id", metavar="[ID]", required=False)
+@optional_session_argument
 @json_option
 @with_store
 def list_names(store: Store, session_id: str | None, as_json: bool) -> None:
@@ -245,10 +253,18 @@ def verify(store: Store, as_json: bool) -> None:
 
 
 @secrets.command()
-@with_unlocked_store
-def passphrase(store: Store) -> None:
-    """Protect the secrets with a passphrase, or change it."""
-    new = _prompt_hidden("New passphrase", twice=True) if is_interactive() else _read_stdin_line()
+@passphrase_stdin_option
+@with_store
+def passphrase(store: Store, passphrase_stdin: bool) -> None:
+    """Protect the secrets with a passphrase, or change it.
+
+    Without a terminal, or with --passphrase-stdin, the new passphrase is a line of stdin. If there is an old one, it
+    is the line before.
+    """
+    if store.secrets.is_locked:
+        _unlock(store, _read_stdin_line() if passphrase_stdin else None)
+    is_prompted = is_interactive() and not passphrase_stdin
+    new = _prompt_hidden("New passphrase", twice=True) if is_prompted else _read_stdin_line()
     _change_protection(store, lambda: store.secrets.use_passphrase(new))
 
 

@@ -27,6 +27,7 @@ from store.model.entry import (
 from store.model.session import UNKNOWN_USER, Session
 from store.sources import source_label
 from store.text.sanitize import expand_tabs, one_line, sanitize
+from store.text.tags import format_tags
 from store.text.validate import serialize
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _write_header(session: Session, session_json: json_output.JsonObject) -> Non
     if session.parent_id:
         write(TerminalText(f"{session.relation or 'child'} of {session.parent_id}", "quiet"))
     if session_json["tags"]:
-        write(TerminalText("tags", "quiet"), "  " + ", ".join(session_json["tags"]))
+        write(TerminalText("tags", "quiet"), "  " + format_tags(session_json["tags"]))
     if session_json["summary"]:
         write(TerminalText("summary", "quiet"), "  " + session_json["summary"])
 

@@ -50,7 +50,7 @@ def tools(
     With a QUERY, list only the calls that match, for example `tools tool:bash is:error after:yesterday`. Use
     `--by failing` or `--by used` to rank the tools themselves. `backscroll list -h` explains queries.
     """
-    query = query_options.parse_query((*words, "is:error") if failed else words, explain)
+    query = query_options.parse_query(store, (*words, "is:error") if failed else words, explain)
     order: CallOrder = "slowest" if by == "slowest" else "newest"
     query, calls = query_options.find_with_typo_correction(
         store,
@@ -100,7 +100,7 @@ def _call_row(call: PairedCall, short_id: str) -> list[Span]:
 
 
 def _write_tool_stats(all_stats: list[ToolStats]) -> None:
-    headings = [":calls", ":failed", ":share", ":median", ":slowest", ":last", "tool"]
+    headings = [":calls", ":failed", ":failure rate", ":median", ":slowest", ":last", "tool"]
     output.print_table(headings, [_tool_stats_row(stats) for stats in all_stats])
     if not all_stats:
         output.notify("No tool calls found.")

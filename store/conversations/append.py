@@ -69,7 +69,8 @@ _UPDATE_SESSION = """
         tokens_cached = tokens_cached + :cache_read + :cache_write,
         tokens_cache_write = tokens_cache_write + :cache_write,
         tokens_total = tokens_total + :input + :output + :cache_read + :cache_write,
-        model = case when :model = '' then model else :model end, updated_at = max(updated_at, :updated_at)
+        model = case when :model = '' then model else :model end,
+        activity = case when :activity = '' then activity else :activity end, updated_at = max(updated_at, :updated_at)
     where key = :session
 """
 
@@ -159,6 +160,7 @@ class _BatchWriter:
             "tail": self.first_entry + len(rows.entries) - 1,
             "first_prompt": rows.first_prompt,
             "model": rows.model,
+            "activity": rows.activity,
             "updated_at": rows.updated_at,
         }
         self.store.connection.execute(_UPDATE_SESSION, changes)

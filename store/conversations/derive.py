@@ -27,6 +27,8 @@ from store.model.entry import (
     part_to_json,
 )
 from store.model.session import UNKNOWN_USER
+from store.model.status import QUESTION_TOOLS, Activity
+from store.model.timeline import EVENT_PREVIEW_LENGTH, is_interruption, mentions_failure
 from store.search.index import INDEXED_KINDS, conversation_text, tools_text
 from store.text.timestamps import elapsed_ms
 from store.text.unicode import separate_cjk
@@ -82,6 +84,27 @@ def compute_digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
+def _infer_activity(entry: NewEntry, begins_turn: bool) -> Activity | None:
+    """Return what the agent does after an entry, or None if the entry does not tell.
+
+    An error that is the last thing that happened has ended the session; the next entry tells if it has not.
+    """
+    if entry.kind == "event":
+        text = (entry.text or "")[:EVENT_PREVIEW_LENGTH]
+        return None if not mentions_failure(text) else "waiting" if is_interruption(text) else "ended"
+    if entry.kind != "message":
+        return None
+    if begins_turn or entry.role == "tool":
+        return "working"
+    if entry.role != "assistant" or not entry.parts:
+        return None
+    if any(type(part) is ToolCall and part.name in QUESTION_TOOLS for part in entry.parts):
+        return "waiting"
+    # An answer ends the turn, unless the agent calls a tool or has only thought so far.
+    kinds = {type(part) for part in entry.parts}
+    return "waiting" if Text in kinds and ToolCall not in kinds and ToolResult not in kinds else "working"
+
+
 class _RowBuilder:
     def __init__(self) -> None:
         self.rows = DerivedRows()
@@ -105,7 +128,10 @@ class _RowBuilder:
         created_at = entry.created_at or utc_timestamp()
         text = replace_surrogates(entry.get_text())
         author = entry.author
-        if entry.begins_turn():
+        begins_turn = entry.begins_turn()
+        if activity := entry.activity or _infer_activity(entry, begins_turn):
+            rows.activity = activity
+        if begins_turn:
             author = author or UNKNOWN_USER
             self._begin_turn(n, text, created_at, entry.inherited)
         elif rows.turns:
@@ -295,6 +321,8 @@ class DerivedRows:
     has_header: bool = False
     first_prompt: str = ""
     model: str = ""
+    activity: str = ""
+    "Holds what the agent does after the last entry that tells it."
     updated_at: str = ""
     counts: dict[str, int] = field(default_factory=dict)
     "Holds the numbers of turns, entries, tool_calls and errors, and of tokens by the fields of `Tokens`."

@@ -6,7 +6,7 @@ edit and moves the session back there, so that entries that were appended to the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.conversations.derive import prompt_title
@@ -59,26 +59,49 @@ def fork_session(
 
     With a prompt, it ends before the turn, and the prompt is appended.
     """
-    with store.transaction() as connection:
+    with store.transaction():
         session, span = check_fork(store, session, turn, prompt)
         last_seq = span.last if prompt is None else span.first - 1
-        child = store.sessions.create(
-            session_id,
-            parent_id=session.id,
-            relation="fork",
-            forked_at=last_seq,
-            agent_title=session.title if prompt is None else prompt_title(prompt),
-            **{name: getattr(session, name) for name in _COPIED_FIELDS},
-        )
-        connection.execute("update sessions set deleted = 1 where key = ?", (child.key,))
-        store.chains.copy_to_fork(session.key, child.key, last_seq)
-        _drop_orphan_results(store, child.key)
-        store.chains.append(
-            child.key, [*_interrupted_results(store, child.key), *_new_prompt(store, session, span, prompt)]
-        )
-        with store.journal.edit("fork", child.key) as edit:
-            edit.update("sessions", child.key, deleted=0)
-        return store.sessions.by_key(child.key)
+        title = session.title if prompt is None else prompt_title(prompt)
+        return _fork_after(store, session, last_seq, title, _new_prompt(store, session, span, prompt), session_id)
+
+
+def fork_before_compaction(
+    store: Store, session: Session, seq: int, *, summary: str | None = None, session_id: str | None = None
+) -> Session:
+    """Create a session that ends before a compaction, so that nothing is left out.
+
+    With a summary, it ends with that one in place of the agent's.
+    """
+    with store.transaction():
+        session = _get_current(store, session)
+        if store.chains.entry(session.key, seq).kind != "compaction":
+            raise NotFound(f"Entry {seq} is not a compaction.")
+        if summary is not None and not validate_text(summary, "summary").strip():
+            raise BadValue("The summary is empty.")
+        ending = () if summary is None else (NewEntry(kind="compaction", role="system", parts=(Text(summary),)),)
+        return _fork_after(store, session, seq - 1, session.title, ending, session_id)
+
+
+def _fork_after(
+    store: Store, session: Session, last_seq: int, title: str, ending: Iterable[NewEntry], session_id: str | None
+) -> Session:
+    """Create a session that shares the past of another one up to an entry, and ends with other entries."""
+    child = store.sessions.create(
+        session_id,
+        parent_id=session.id,
+        relation="fork",
+        forked_at=last_seq,
+        agent_title=title,
+        **{name: getattr(session, name) for name in _COPIED_FIELDS},
+    )
+    store.connection.execute("update sessions set deleted = 1 where key = ?", (child.key,))
+    store.chains.copy_to_fork(session.key, child.key, last_seq)
+    _drop_orphan_results(store, child.key)
+    store.chains.append(child.key, [*_interrupted_results(store, child.key), *ending])
+    with store.journal.edit("fork", child.key) as edit:
+        edit.update("sessions", child.key, deleted=0)
+    return store.sessions.by_key(child.key)
 
 
 def check_fork(store: Store, session: Session, turn: int, prompt: str | None) -> tuple[Session, _TurnSpan]:
@@ -86,9 +109,7 @@ def check_fork(store: Store, session: Session, turn: int, prompt: str | None) ->
 
     Raise an error if it cannot be forked there.
     """
-    session = store.sessions.by_key(session.key)
-    if session.deleted:
-        raise Refused(f"{one_line(session.id)} is in the trash. Restore it before you fork it.")
+    session = _get_current(store, session)
     first, last, newest = store.row(_SELECT_TURN_SPAN, session.key, turn)
     if first is None:
         raise NotFound(f"No such turn: {turn}. The last turn is {newest}.")
@@ -98,6 +119,13 @@ def check_fork(store: Store, session: Session, turn: int, prompt: str | None) ->
         if turn < 1:
             raise Refused("Turn 0 has no prompt to change. Choose a later turn.")
     return session, _TurnSpan(first, last)
+
+
+def _get_current(store: Store, session: Session) -> Session:
+    session = store.sessions.by_key(session.key)
+    if session.deleted:
+        raise Refused(f"{one_line(session.id)} is in the trash. Restore it before you fork it.")
+    return session
 
 
 def _drop_orphan_results(store: Store, child: int) -> None:

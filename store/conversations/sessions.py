@@ -10,7 +10,7 @@ from uuid import uuid4
 from store.errors import AlreadyExists, Ambiguous, BadValue, ChangedMeanwhile, NotFound
 from store.model.session import LIBRARY_SOURCE, Session, SessionFields, delegate_parent_id
 from store.search.query import Query
-from store.search.sql import build_session_condition
+from store.search.sql import build_listed_condition, build_session_condition
 from store.text.validate import encode, utc_timestamp, validate_amount, validate_id, validate_integer, validate_text
 
 if TYPE_CHECKING:
@@ -160,10 +160,13 @@ class Sessions:
     def matching(
         self, query: Query | str = "", limit: int = 50, *, now: datetime | None = None
     ) -> tuple[list[Session], int]:
-        """Return the newest sessions that match the query, and the number of all that match."""
+        """Return the newest sessions that match the query, and the number of all that match.
+
+        Archived sessions are left out, unless the query has words or names them.
+        """
         query = Query.parse(query) if isinstance(query, str) else query
         condition, values = build_session_condition(query, now or datetime.now(UTC))
-        where = f"where deleted = 0 and {_NOT_SUPERSEDED} and {condition}"
+        where = f"where {build_listed_condition(query).sql} and {_NOT_SUPERSEDED} and {condition}"
         (total,) = self._store.row(f"select count(*) from sessions {where}", *values)
         rows = self._store.rows(
             f"select {_COLUMNS} from sessions {where} order by updated_at desc, key desc limit ?",
@@ -171,6 +174,15 @@ class Sessions:
             limit,
         )
         return list(map(Session._make, rows)), total
+
+    def count_archived(self, query: Query, *, now: datetime | None = None) -> int:
+        """Count the sessions that match the query but are left out because they are archived."""
+        if not query.hides_archived:
+            return 0
+        condition, values = build_session_condition(query, now or datetime.now(UTC))
+        where = f"archived = 1 and deleted = 0 and {_NOT_SUPERSEDED} and {condition}"
+        (count,) = self._store.row(f"select count(*) from sessions where {where}", *values)
+        return int(count)
 
     def by_keys(self, keys: Sequence[int]) -> list[Session]:
         """Return the sessions with these keys in any order. Purged sessions are left out."""
@@ -185,8 +197,26 @@ class Sessions:
         rows = self._store.rows(f"select {_COLUMNS} from sessions where parent_id = ? order by key", session_id)
         return list(map(Session._make, rows))
 
+    def ancestors(self, session: Session) -> list[Session]:
+        """Return the parent of a session, its parent and so on. Foreign stores may contain circles."""
+        ancestors: list[Session] = []
+        parent_id = session.parent_id
+        while parent_id and parent_id not in {session.id, *(ancestor.id for ancestor in ancestors)}:
+            rows = self._store.rows(_BY_ID, parent_id)
+            if not rows:
+                break
+            ancestors.append(Session._make(rows[0]))
+            parent_id = ancestors[-1].parent_id
+        return ancestors
+
     def trash(self) -> list[Session]:
-        rows = self._store.rows(f"select {_COLUMNS} from sessions where deleted = 1 order by updated_at desc")
+        return self._load_where("deleted = 1")
+
+    def archived(self) -> list[Session]:
+        return self._load_where("archived = 1 and deleted = 0")
+
+    def _load_where(self, condition: str) -> list[Session]:
+        rows = self._store.rows(f"select {_COLUMNS} from sessions where {condition} order by updated_at desc")
         return list(map(Session._make, rows))
 
     # ── editing ───────────────────────────────────────────────────────────────────────────────────
@@ -205,6 +235,15 @@ class Sessions:
         with self._store.journal.edit("title", *(session.key for session in sessions)) as edit:
             for session in sessions:
                 edit.update("sessions", session.key, own_title=title)
+
+    def rename(self, titles: Sequence[tuple[Session, str]]) -> None:
+        """Give each session its own title, as one edit. Refuse if one of them was changed after it was read."""
+        with self._store.journal.edit("title", *(session.key for session, _ in titles)) as edit:
+            for session, title in titles:
+                current = self.by_key(session.key).own_title
+                if current != session.own_title:
+                    raise ChangedMeanwhile("A title was changed elsewhere.", current)
+                edit.update("sessions", session.key, own_title=_validate_title(title))
 
     def pin(self, sessions: Sequence[Session], on: bool = True) -> None:
         self._set_flag("pin" if on else "unpin", sessions, pinned=int(on))

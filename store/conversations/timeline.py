@@ -11,17 +11,26 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from store.conversations.entries import MAX_SEQ, TurnSpan
+from store.conversations.tool_calls import load_result_record
+from store.formats.exit_code import RECORD_DEPTH, find_exit_code
+from store.formats.file_changes import find_recorded_diff, may_need_record
 from store.model.entry import Entry, Json, PairedCall, Part, ToolCall, ToolResult, Turn
-from store.model.timeline import EntryPosition, TimelineOutline, TurnOutline, mentions_failure
+from store.model.timeline import (
+    EVENT_PREVIEW_LENGTH,
+    SYNTHETIC_MODEL,
+    EntryPosition,
+    TimelineOutline,
+    TurnOutline,
+    is_bookkeeping,
+    is_error_notice,
+    mentions_failure,
+)
 from store.text.validate import encode, parse
 
 if TYPE_CHECKING:
     from store.store import Store
 
 PROMPT_PREVIEW_LENGTH = 240
-EVENT_PREVIEW_LENGTH = 400
-"""Is how much of an event is checked for a failure."""
-
 PAGE_ENTRIES = 500
 """Is how many entries a search reads between two checks whether it was cancelled."""
 
@@ -42,7 +51,10 @@ _TOKENS_BY_TURN = """
     select turn, total(json_extract(tokens, '$[0]') + json_extract(tokens, '$[1]')), max(model) from entries
     where session = ? and (tokens is not null or model != '') group by turn
 """
-_EVENTS = "select turn, substr(text, 1, ?) from entries where session = ? and kind = 'event' and text != ''"
+_EVENTS = f"""
+    select turn, kind, role, model, substr(text, 1, ?) from entries where session = ?
+        and (kind = 'event' or (kind = 'message' and text != '' and (role = 'system' or model = '{SYNTHETIC_MODEL}')))
+"""
 _SUMMARY_UP_TO_TURN = "select up_to_turn from summaries where session = ? and current = 1"
 _ENTRY_TEXTS = """
     select seq, turn, text, parts, record from entries where session = ? and seq between ? and ? order by seq
@@ -63,19 +75,23 @@ class Timelines:
             (last_seq, started_at, ended_at), *_ = rows(_BEFORE_FIRST_TURN, session, turns[0][1] if turns else MAX_SEQ)
             calls = {turn: (count, failed) for turn, count, failed in rows(_CALLS_BY_TURN, session)}
             usage = {turn: (int(tokens), model) for turn, tokens, model in rows(_TOKENS_BY_TURN, session)}
-            events = [turn for turn, text in rows(_EVENTS, EVENT_PREVIEW_LENGTH, session) if mentions_failure(text)]
+            events = rows(_EVENTS, EVENT_PREVIEW_LENGTH + 1, session)
             summaries = rows(_SUMMARY_UP_TO_TURN, session)
+            notes = tuple(self._store.notes.by_session_key(session))
         if last_seq is not None:
             turns.insert(0, (0, -1, last_seq, started_at, ended_at, "", ""))
         errors = {turn: failed for turn, (_, failed) in calls.items()}
-        for turn in events:
-            errors[turn] = errors.get(turn, 0) + 1
+        for turn, kind, role, model, text in events:
+            if mentions_failure(text) if kind == "event" else is_error_notice(role, model, text):
+                errors[turn] = errors.get(turn, 0) + 1
         return TimelineOutline(
             tuple(
                 TurnOutline._make((n, *columns, calls.get(n, (0, 0))[0], errors.get(n, 0), *usage.get(n, (0, ""))))
                 for n, *columns in turns
             ),
             (summaries[0][0] or 0) if summaries else 0,
+            notes,
+            sum(kind == "event" and is_bookkeeping(text) for _, kind, _, _, text in events),
         )
 
     def load_turns(self, session: int, numbers: Sequence[int]) -> list[Turn]:
@@ -92,24 +108,38 @@ class Timelines:
     def _load_turn(self, session: int, span: TurnSpan) -> Turn:
         entries = tuple(self._store.chains.entries(session, span.first_seq, span.last_seq))
         calls = _share_payloads(entries, self._store.chains.tool_calls(session, span.n))
+        calls = tuple(self._add_recorded_details(session, call) for call in calls)
         return Turn(span.n, entries[0].text if span.n else "", span.started_at, span.ended_at, entries, calls)
+
+    def _add_recorded_details(self, session: int, call: PairedCall) -> PairedCall:
+        """Return a call with what only the record of its result says: the exit code of a failed one, or the line
+        numbers of an edit."""
+        if call.status == "error" and find_exit_code(call.result) is None:
+            return call._replace(exit_code=find_exit_code(load_result_record(self._store, session, call), RECORD_DEPTH))
+        if call.status == "ok" and may_need_record(call.arguments):
+            return call._replace(recorded_diff=find_recorded_diff(load_result_record(self._store, session, call)))
+        return call
 
     def find_text(
         self, session: int, pattern: re.Pattern[str], stop: Callable[[], bool] = lambda: False
     ) -> list[EntryPosition]:
-        """Return the entries that show a match of the pattern, in order.
+        """Return the entries that show a match of the pattern, or that have a note with one, in order.
 
         Return the ones so far when `stop()` is true.
         """
         positions: list[EntryPosition] = []
+        notes = self._store.notes.by_session_key(session)
+        noted_seqs = {note.entry_seq for note in notes if pattern.search(note.text)}
         (last_seq,) = self._store.row(_LAST_ENTRY_SEQ, session)
         for first_seq in range(-1, last_seq + 1, PAGE_ENTRIES):
             if stop():
                 break
             page = self._store.rows(_ENTRY_TEXTS, session, first_seq, first_seq + PAGE_ENTRIES - 1)
             for seq, turn, text, parts, record in page:
-                if pattern.search(text) or any(
-                    map(pattern.search, _iter_shown_texts(self._store.records.load_parts(parts, record)))
+                if (
+                    seq in noted_seqs
+                    or pattern.search(text)
+                    or any(map(pattern.search, _iter_shown_texts(self._store.records.load_parts(parts, record))))
                 ):
                     positions.append(EntryPosition(turn, seq))
         return positions

@@ -6,12 +6,14 @@ A result can be of any length, so that a list of calls is read without the resul
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from store.conversations.parts import decode_part, decode_parts
-from store.errors import NotFound
-from store.model.entry import PairedCall, Part, Status, ToolCall, ToolResult
+from store.errors import NotFound, StoreError
+from store.model.entry import Json, PairedCall, Part, Status, ToolCall, ToolResult
 from store.model.session import entry_id
+from store.text.validate import decode
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -97,6 +99,19 @@ def get_call(store: Store, key: int) -> PairedCall:
     if not calls:
         raise NotFound(f"No such tool call: {key}.")
     return calls[0]
+
+
+def load_result_record(store: Store, session: int, call: PairedCall) -> Json:
+    """Return what the agent recorded with the result of a call, or None if that is unknown or belongs to others too."""
+    if call.result_entry is None:
+        return None
+    entry = store.chains.entry(session, int(call.result_entry.rpartition("#")[2]))
+    is_alone = sum(isinstance(part, ToolResult) for part in entry.parts) == 1
+    if entry.record is None or not is_alone:
+        return None
+    with suppress(StoreError):
+        return decode(store.records.get(entry.record))
+    return None
 
 
 def _load_call(store: Store, row: _CallRow) -> PairedCall:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import filecmp
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -32,19 +34,23 @@ def back_up_before_migration(path: Path, connection: sqlite3.Connection, notify:
     (result,) = connection.execute("pragma quick_check(1)").fetchone()
     if result != "ok":
         raise Unreadable(f"{path} is damaged and was not migrated ({' '.join(result.split())}). Restore a backup.")
-    _delete_partial_backups(path)
+    refuse_planted(backup_folder(path))
+    _delete_partial_backups(backup_folder(path))
     _refuse_without_space(path, connection)
     # SQLite cannot copy a database through a connection that is writing.
     with closing(connect(path)) as reader:
         create_backup(path, reader, notify)
 
 
-def _delete_partial_backups(path: Path) -> None:
-    """Delete what a killed process left: the partial copy, and the journal that SQLite kept beside it."""
-    refuse_planted(backup_folder(path))
-    for partial in backup_folder(path).glob(f"*{PARTIAL_SUFFIX}*"):
+def _delete_partial_backups(folder: Path) -> None:
+    """Delete what a killed process left: the partial copy, and the journal that SQLite kept beside it.
+
+    No backup leaves a link, so a link is left alone.
+    """
+    for partial in folder.glob(f"*{PARTIAL_SUFFIX}*"):
         with suppress(OSError):
-            partial.unlink()
+            if not partial.is_symlink():
+                partial.unlink()
 
 
 def _refuse_without_space(path: Path, connection: sqlite3.Connection) -> None:
@@ -105,10 +111,12 @@ def atomic_backup_file(path: Path | str, target: Path) -> Iterator[Path]:
     try:
         for folder in (target.parent.parent, target.parent):
             refuse_planted(make_private_folder(folder))
-        if not create_private_file(partial):
-            raise WriteFailed(f"No backup of {path} could be made, because {partial} exists. Remove it and try again.")
-        yield partial
-        partial.rename(target)
+        with _shared_folder(target.parent):
+            if not create_private_file(partial):
+                reason = f"because {partial} exists. Remove it and try again."
+                raise WriteFailed(f"No backup of {path} could be made, {reason}")
+            yield partial
+            partial.rename(target)
     except OSError as error:
         raise WriteFailed(
             f"No backup of {path} could be made ({error.strerror}), so nothing was changed. Check {target.parent}."
@@ -116,6 +124,23 @@ def atomic_backup_file(path: Path | str, target: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _shared_folder(folder: Path) -> Iterator[None]:
+    """Share the lock of a backup folder with others that make a backup there.
+
+    Who gets the lock alone at first deletes the partial backups of killed processes: no living one makes a backup.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _delete_partial_backups(folder)
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
 
 
 def delete_backups(backups: Iterable[Path]) -> None:

@@ -106,6 +106,16 @@ def m016_empty_sessions(db: Database) -> None:
     _execute(db, EMPTY_SESSIONS_INDEX)
 
 
+@migrations()
+def m017_session_activity(db: Database) -> None:
+    _execute(db, SESSION_ACTIVITY)
+
+
+@migrations()
+def m018_organised_sessions(db: Database) -> None:
+    _execute(db, ORGANISED_SESSIONS_INDEXES)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -520,4 +530,26 @@ update sessions set tokens_cache_write = null where tokens_cached > 0
 # would read every row, and many rows hold long prompts.
 EMPTY_SESSIONS_INDEX = """
 create index sessions_empty on sessions(key) where turns = 0
+"""
+
+# Says what the agent does after the last entry, and which process it is. A stored session gets a status only if its
+# last entry says that the agent ended. The others are idle until they grow.
+SESSION_ACTIVITY = """
+alter table sessions add column activity text not null default ''
+
+alter table sessions add column process integer
+
+update sessions set activity = 'ended' where source = 'copilot' and exists (
+    select 1 from entries where entries.key = sessions.tail and kind = 'event' and text in ('routine', 'error'))
+
+create index sessions_process on sessions(process) where process is not null
+"""
+
+# The list puts pinned sessions on top and leaves out archived ones, each time it is built. All three kinds are few.
+ORGANISED_SESSIONS_INDEXES = """
+create index sessions_pinned on sessions(key) where pinned = 1
+
+create index sessions_archived on sessions(key) where archived = 1
+
+create index sessions_trashed on sessions(key) where deleted = 1
 """

@@ -6,12 +6,16 @@ It leaves out columns that do not matter to a person, and never shows the value 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from store.model.entry import Json
 from store.model.knowledge import FOREIGN_TABLE, Change, Edit
+from store.search.saved_searches import KEY_PREFIX, read_search
 from store.text.validate import serialize
+
+SEARCH_TABLE = "search"
+"""Names saved searches in a diff. They are rows of the table `meta`, which people need not know."""
 
 _HIDDEN_IN_UPDATES = {"updated_at"}
 _HIDDEN_IN_FULL_ROWS = {"id", "key", "session", "current", "created_at", "updated_at"}
@@ -43,7 +47,8 @@ def diff_own_rows(edit: Edit) -> Iterator[ColumnDiff]:
     """Yield the changes of the rows in our own store."""
     for change in edit.changes:
         if change.table != FOREIGN_TABLE:
-            yield from _diff_columns(change, _format_key(change.key))
+            shown = _show_saved_search(change)
+            yield from _diff_columns(shown, _format_key(shown.key))
 
 
 def diff_foreign_rows(edit: Edit) -> Iterator[ColumnDiff]:
@@ -69,6 +74,42 @@ def list_locators(edit: Edit) -> list[str]:
     """Return the locators of the foreign stores that the edit was written back to."""
     keys: list[dict[str, Any]] = [change.key for change in edit.changes if change.table == FOREIGN_TABLE]
     return sorted({key["locator"] for key in keys})
+
+
+def find_summary_texts(edit: Edit, texts: Mapping[int, str]) -> tuple[str, str] | None:
+    """Return the summary before and after an edit, or None if the edit changed no summary.
+
+    An edit writes a new version and marks it as the current one. `texts` holds the versions that it did not write.
+    """
+    versions = [change for change in edit.changes if change.table == "summaries"]
+    if not versions:
+        return None
+    before = after = ""
+    for change in versions:
+        text = texts.get(change.key, "")
+        if change.before is not None and change.before.get("current") == 1:
+            before = change.before.get("text") or text
+        if change.after is not None and change.after.get("current") == 1:
+            after = change.after.get("text") or text
+    return before, after
+
+
+def _show_saved_search(change: Change) -> Change:
+    """Return the change of a saved search with its query and pin as columns, instead of the JSON that stores them."""
+    if change.table != "meta" or not str(change.key).startswith(KEY_PREFIX):
+        return change
+    is_update = change.before is not None and change.after is not None
+    before, after = (_read_search_columns(change.key, row, is_update) for row in (change.before, change.after))
+    return Change(SEARCH_TABLE, f"@{change.key.removeprefix(KEY_PREFIX)}", before, after)
+
+
+def _read_search_columns(key: str, row: Mapping[str, Json] | None, is_update: bool) -> dict[str, Json] | None:
+    """Return the columns of a saved search. That a new or deleted one is not pinned is left out."""
+    if row is None:
+        return None
+    search = read_search(key, str(row.get("value") or ""))
+    pinned: dict[str, Json] = {"pinned": int(search.pinned)} if search.pinned or is_update else {}
+    return {"query": search.query, **pinned}
 
 
 def _diff_columns(change: Change, key: str) -> Iterator[ColumnDiff]:

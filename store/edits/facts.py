@@ -11,11 +11,11 @@ from difflib import SequenceMatcher, unified_diff
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from store.config import require_setting
 from store.conversations.sessions import UNSEEN
 from store.errors import BadValue, ChangedMeanwhile, NotFound, Refused, StoreError
 from store.model.knowledge import Edit, Fact, user_scope
 from store.model.session import GLOBAL_SCOPE, Session, entry_id
-from store.paths import config_file, load_config
 from store.text.validate import encode, utc_timestamp, validate_id, validate_integer, validate_text
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from store.store import Store
 
 MAX_FACT_CHARS = 1_000_000
-DEFAULT_MAX_LINES = 200
-"""The facts of one scope before a person is asked to consolidate them. The config file can change it."""
 
 _SELECT_FACTS = """
     select facts.id, facts.text, facts.scope, facts.category, sessions.id, facts.entry_seq, facts.foreign_place,
@@ -330,11 +328,7 @@ class Facts:
 
 def read_max_lines() -> int:
     """Read `[facts] max_lines` from the config file: how many facts a scope may have before a person consolidates."""
-    section = load_config().get("facts", {})
-    limit = section.get("max_lines", DEFAULT_MAX_LINES) if isinstance(section, dict) else DEFAULT_MAX_LINES
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise StoreError(f"In {config_file()}, [facts] max_lines must be a whole number, 1 or more.")
-    return limit
+    return require_setting("facts.max_lines", int)
 
 
 # ── scopes ────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from store.conversations.sessions import UNSEEN
 from store.errors import ChangedMeanwhile
+from store.search.saved_searches import KEY_PREFIX
 from store.text.validate import utc_timestamp, validate_id, validate_text
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Meta:
                 edit.update("meta", key, value=value, updated_at=utc_timestamp())
 
     def keys(self) -> list[str]:
-        stored = {key for (key,) in self._store.rows("select key from meta")}
+        stored = {key for (key,) in self._store.rows("select key from meta") if not key.startswith(KEY_PREFIX)}
         return sorted(stored | ({FACTS_KEY} if self._store.facts.blob() else set()))
 
     def _read_value(self, key: str) -> str | None:

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from store.errors import BadValue, NotFound
+from store.errors import BadValue, ChangedMeanwhile, NotFound
 from store.model.knowledge import Note
 from store.model.session import Session, entry_id
 from store.text.validate import utc_timestamp, validate_id, validate_integer, validate_text
@@ -97,18 +97,35 @@ class Notes:
                     "notes", session=key, entry_seq=None, text=_validate_note_text(text), created_at=utc_timestamp()
                 )
 
+    def edit_note(self, note_id: int, text: str, seen: str | None = None) -> None:
+        """Replace the text of a note. With `seen`, refuse if it is not the text any more, so that none is lost."""
+        note_text = _validate_note_text(text)
+        with self._store.journal.edit("edit note", self._session_key(self.note(note_id))) as edit:
+            current = self.note(note_id).text
+            if seen is not None and seen != current:
+                raise ChangedMeanwhile("The note was changed elsewhere.", current)
+            edit.update("notes", note_id, text=note_text)
+
     def delete_note(self, note_id: int) -> None:
-        validate_integer(note_id, "number of a note")
-        row = self._store.row("select session from notes where id = ?", note_id)
+        with self._store.journal.edit("unnote", self._session_key(self.note(note_id))) as edit:
+            edit.delete("notes", note_id)
+
+    def note(self, note_id: int) -> Note:
+        row = self._store.row(f"{_SELECT_NOTES} where notes.id = ?", validate_integer(note_id, "number of a note"))
         if row is None:
             raise NotFound(f"No such note: {note_id}.")
-        with self._store.journal.edit("unnote", row[0]) as edit:
-            edit.delete("notes", note_id)
+        return _note_from_row(row)
 
     def notes(self, session: Session) -> list[Note]:
         """Return the notes of a session, oldest first."""
-        rows = self._store.rows(f"{_SELECT_NOTES} where sessions.key = ? order by notes.id", session.key)
+        return self.by_session_key(session.key)
+
+    def by_session_key(self, session: int) -> list[Note]:
+        rows = self._store.rows(f"{_SELECT_NOTES} where sessions.key = ? order by notes.id", session)
         return list(map(_note_from_row, rows))
+
+    def _session_key(self, note: Note) -> int:
+        return self._store.sessions.get(note.session_id).key
 
 
 def _validate_tags(names: Sequence[str]) -> list[str]:

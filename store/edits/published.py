@@ -76,7 +76,7 @@ class PublishedFiles:
             row = self._store.row(f"{_SELECT_PUBLISHED} where sessions.key = ? and path = ?", session.key, real_path)
             if row is not None:
                 return PublishedFile(*row)
-            published = PublishedFile(secrets.token_urlsafe(16), session.id, file.name, real_path, utc_timestamp())
+            published = PublishedFile(_new_public_id(), session.id, file.name, real_path, utc_timestamp())
             edit.insert(
                 "published",
                 id=published.id,
@@ -88,7 +88,9 @@ class PublishedFiles:
         return published
 
     def get(self, public_id: str) -> PublishedFile:
-        row = self._store.row(f"{_SELECT_PUBLISHED} where published.id = ?", validate_text(public_id, "public id"))
+        """Return a published file. Those of a session in the trash are gone until it is restored."""
+        where = "where published.id = ? and sessions.deleted = 0"
+        row = self._store.row(f"{_SELECT_PUBLISHED} {where}", validate_text(public_id, "public id"))
         if row is None:
             raise NotFound(f"No such published file: {public_id!r}.")
         return PublishedFile(*row)
@@ -114,7 +116,8 @@ class PublishedFiles:
         return file
 
     def list_published(self, session: Session | None = None) -> list[PublishedFile]:
-        where, values = ("where sessions.key = ?", (session.key,)) if session else ("", ())
+        """Return the published files of a session, or of all sessions that are not in the trash."""
+        where, values = ("where sessions.key = ?", (session.key,)) if session else ("where sessions.deleted = 0", ())
         rows = self._store.rows(
             f"{_SELECT_PUBLISHED} {where} order by published.created_at desc, published.id", *values
         )
@@ -228,3 +231,10 @@ def _validate_path(path: str | os.PathLike[str]) -> Path:
     if ".." in text.split("/"):
         raise Refused(f"The path {text!r} contains `..`. Name the file itself.")
     return Path(text)
+
+
+def _new_public_id() -> str:
+    """Return a random id that does not begin with a hyphen, because the command line would take it for an option."""
+    while (public_id := secrets.token_urlsafe(16)).startswith("-"):
+        pass
+    return public_id

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from store.model.status import Activity
+
 Json = Any
 """Is any JSON value that another program wrote."""
 
@@ -158,6 +160,8 @@ class NewEntry:
     "Is true for a copy of an entry of the parent session. It is shown, but only the original is counted and indexed."
     tokens: Tokens | None = None
     created_at: str = ""
+    activity: Activity | None = None
+    "Says what the agent does after this entry, if its record tells. When it is None, role and parts decide."
 
     def begins_turn(self) -> bool:
         if self.is_prompt is not None:
@@ -212,6 +216,10 @@ class PairedCall(NamedTuple):
     arguments: Json
     result: Json
     at: str
+    exit_code: int | None = None
+    "Is filled in for the failed calls of a timeline, if the agent recorded it elsewhere than in the result."
+    recorded_diff: Json = None
+    "Is filled in for the edits of a timeline, if the agent recorded a diff with the result."
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,11 @@ class Note:
     text: str
     created_at: str
 
+    @property
+    def entry_seq(self) -> int | None:
+        """The number of the entry that the note is on. Is None for a note on the session."""
+        return int(self.entry.rpartition("#")[2]) if self.entry else None
+
 
 @dataclass(frozen=True, slots=True)
 class SecretInfo:
@@ -134,7 +139,7 @@ class Hit:
     turn: int
     role: str
     field: str
-    "Is text, thinking, tool_call or tool_result."
+    "Is text, thinking, tool_call or tool_result, or note. The entry of a note on a session is the session."
     at: str
     snippet: str
     highlights: tuple[tuple[int, int], ...] = ()

@@ -74,6 +74,10 @@ class Session(NamedTuple):
     depth: str
     expires_at: str
     "Is the time at which its agent deletes the session if it is not used. Is empty when that is unknown."
+    activity: str = ""
+    "Is what its last entries say: `working`, `waiting`, `ended`, or nothing. See `store.model.status`."
+    process: int | None = None
+    "Is the process that works on the session, if its agent says which one."
 
     @property
     def tokens_cache_read(self) -> int | None:

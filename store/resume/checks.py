@@ -90,7 +90,8 @@ def _find_processes(
     users = {*_find_users(session_files)}
     if program:
         # Many agents open a session's file only while they write, so look at arguments and at the agent's own lists.
-        listed: set[int] = {*source.processes(session.native_id)} if source else set()
+        processes = (source.list_processes() if source else None) or ()
+        listed = {pid for native_id, pid in processes if native_id == session.native_id}
         users |= {
             pid for pid, arguments in find_processes_running(program) if pid in listed or session.native_id in arguments
         }

@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 import shutil
+import signal
+import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
@@ -73,15 +75,31 @@ class ResumePlan:
 
     def execute(self) -> NoReturn:
         """Replace this process by the agent, without a shell in between."""
-        if self.obstacles or self.argv is None:
-            raise Refused(" ".join(self.obstacles) or self.hint)
+        argv = self._require_argv()
         try:
             if self.folder:
                 os.chdir(self.folder)
             # The path was found before the folder changed, so a program of the folder cannot take its place.
-            os.execv(self.program_path, self.argv)  # noqa: S606 an argument list, never a shell
+            os.execv(self.program_path, argv)  # noqa: S606 an argument list, never a shell
         except OSError as error:
-            raise Refused(f"Cannot start {self.argv[0]}: {error.strerror}.") from None
+            raise Refused(f"Cannot start {argv[0]}: {error.strerror}.") from None
+
+    def run(self) -> int:
+        """Run the agent in this terminal, wait for its end, and return its exit status."""
+        argv = self._require_argv()
+        # Ctrl+C is meant for the agent. A handler of ours is not inherited, as an ignored signal would be.
+        before = signal.signal(signal.SIGINT, lambda *_: None)
+        try:
+            return subprocess.run(argv, executable=self.program_path, cwd=self.folder, check=False).returncode
+        except OSError as error:
+            raise Refused(f"Cannot start {argv[0]}: {error.strerror}.") from None
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _require_argv(self) -> tuple[str, ...]:
+        if self.obstacles or self.argv is None:
+            raise Refused(" ".join(self.obstacles) or self.hint)
+        return self.argv
 
 
 def plan_resume(

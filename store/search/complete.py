@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from store.search.query import DATE_EXAMPLES, FILTER_CHOICES, FILTERS
+from store.search.saved_searches import SavedSearch
 from store.text.sanitize import one_line
 
 
@@ -34,9 +36,13 @@ class Vocabulary(NamedTuple):
         return values.get(name) or FILTER_CHOICES.get(name, ())
 
 
-def list_completions(text: str, cursor: int, vocabulary: Vocabulary) -> list[str]:
-    """Return what the word before the cursor can be completed to: names of filters, or values of its filter."""
+def list_completions(text: str, cursor: int, vocabulary: Vocabulary, searches: Iterable[SavedSearch] = ()) -> list[str]:
+    """Return what the word before the cursor can be completed to: names of filters, values of its filter, or after `@`
+    the names of saved searches."""
     word = text[_find_word_start(text, cursor) : cursor]
+    if word.startswith("@"):
+        names = (f"@{search.name}" for search in searches)
+        return [name for name in names if name.casefold().startswith(word.casefold()) and name != word]
     minus = "-" if word.startswith("-") else ""
     name, colon, typed = word.removeprefix("-").partition(":")
     name = name.lower()

@@ -10,9 +10,14 @@ _STATE_PHRASES = {
     "error": "with failed calls",
     "pinned": "pinned",
     "archived": "archived",
+    "trashed": "in the trash",
     "fork": "a fork",
     "delegate": "a sub-agent",
-    "live": "running now",
+    "live": "changed just now",
+    "working": "working",
+    "waiting": "waiting for you",
+    "idle": "idle",
+    "ended": "ended",
     "gone": "gone from its source",
     "expiring": "deleted by its agent soon",
 }
@@ -38,12 +43,17 @@ def explain_query(query: Query, now: datetime) -> str:
     return ", ".join(" or ".join(_format_atom(atom, now) for atom in group) for group in query.groups)
 
 
-def explain_corrections(query: Query) -> str:
-    """Return a sentence such as `Showing “migration”; nothing for “migratoin”.`, or nothing without corrections."""
+def explain_corrections(query: Query, *, is_in_tools: bool = False) -> str:
+    """Return a sentence such as `Showing “migration”; nothing for “migratoin”.`, or nothing without corrections.
+
+    `is_in_tools` says that the words as they were typed are found in tool calls.
+    """
     if not query.corrections:
         return ""
     typed, shown = (", ".join(f"“{word}”" for word in words) for words in zip(*query.corrections, strict=True))
-    return f"Showing {shown}; nothing for {typed}."
+    return (
+        f"Showing {shown}; {typed} is only in tool output." if is_in_tools else f"Showing {shown}; nothing for {typed}."
+    )
 
 
 def _format_atom(atom: Atom, now: datetime) -> str:

@@ -13,18 +13,33 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from store.database.progress import Notify, ProgressNotifier
 from store.model.entry import Part, Thinking, ToolCall, ToolResult, readable_text
 from store.model.knowledge import Hit
-from store.model.session import UNKNOWN_USER, entry_id
+from store.model.session import entry_id
 from store.search.complete import Vocabulary
 from store.search.index import INDEXED_KINDS, call_text, conversation_text, tools_text
+from store.search.list_rows import ToolHits
 from store.search.query import Query
 from store.search.recent import find_last_hit_entries
-from store.search.sql import all_of, build_entry_condition, build_quick_index_conditions, build_session_filter_condition
+from store.search.sql import (
+    Condition,
+    all_of,
+    build_entry_condition,
+    build_listed_condition,
+    build_note_conditions,
+    build_quick_index_conditions,
+    build_session_condition,
+    build_session_filter_condition,
+)
+from store.search.vocabulary import load_vocabulary
+from store.text.validate import encode
 
 if TYPE_CHECKING:
     from store.store import Store
 
 MERGE_PAGES = 500
 """The pages that one step merges. A step takes a tenth of a second, so that an edit does not wait for long."""
+
+MAX_TOOL_HITS = 50
+"""The most sessions that are listed because of their tool calls. The newest ones are taken."""
 
 SNIPPET_BEFORE = 40
 SNIPPET_LENGTH = 160
@@ -41,26 +56,23 @@ _SELECT_MATCHES = """
     join entries on entries.key = {table}.rowid join sessions on sessions.key = entries.session
     where {table} match ? and sessions.deleted = 0 and {condition}
 """
+# The cross joins force SQLite to start with the index, as in the search of conversations.
+_SELECT_SESSIONS_WITH_TOOL_HITS = """
+    select sessions.key, max(entries.key) from tools_fts
+    cross join entries on entries.key = tools_fts.rowid cross join sessions on sessions.key = entries.session
+    where tools_fts match ? and sessions.relation is not 'superseded' and {}
+    group by sessions.key order by sessions.updated_at desc, sessions.key desc limit ?
+"""
+_NOT_LISTED = "sessions.key not in (select value from json_each(?))"
 _SELECT_QUICK_INDEXED = """
     select id, updated_at, coalesce(nullif(own_title, ''), nullif(agent_title, ''), first_prompt) from sessions
     where deleted = 0 and {} order by updated_at desc, key desc
 """
-_VOCABULARY_SQL = {
-    "agents": "select source, count(*) from sessions where deleted = 0 group by source",
-    "models": "select model, count(*) from sessions where deleted = 0 group by model",
-    "folders": "select cwd, count(*) from sessions where deleted = 0 group by cwd",
-    "users": f"""
-        select name, count(*) from (
-            select user as name from sessions where deleted = 0
-            union all select author from turns join entries on entries.key = turns.entry
-        ) where name not in ('', '{UNKNOWN_USER}') group by name""",
-    "channels": "select channel, count(*) from sessions where deleted = 0 group by channel",
-    "tools": "select name, count(*) from tool_calls where inherited = 0 group by name",
-    "tags": "select name, count(*) from tags group by name",
-}
-MAX_VOCABULARY_VALUES = 500
-"""The values of each filter that completion may offer."""
-
+_SELECT_NOTES = """
+    select sessions.key, sessions.id, notes.entry_seq, notes.created_at, notes.text
+    from notes join sessions on sessions.key = notes.session
+    where notes.session in (select value from json_each(?)) and {} order by notes.id
+"""
 IndexRow = tuple[int, str]
 
 SearchArea = Literal["conversation", "tools"]
@@ -226,30 +238,71 @@ class Search:
     def find_newest_hits(
         self, sessions: Sequence[int], query: Query, last_hit_entries: Mapping[int, int] | None = None
     ) -> dict[int, Hit]:
-        """Return the newest hit of each session that has one. Pass the entries of the hits if they are known."""
+        """Return the newest hit of each session that has one, or a note that has the words.
+
+        Pass the entries of the hits if they are known.
+        """
         with self._store.snapshot():
             entries = last_hit_entries or find_last_hit_entries(self._store, query, sessions, datetime.now(UTC))
             hits = self._build_hits(
                 [entries[session] for session in sessions if session in entries], "conversation_fts", query
             )
-            return {session: hits[entries[session]] for session in sessions if entries.get(session) in hits}
+            found = {session: hits[entries[session]] for session in sessions if entries.get(session) in hits}
+            return self._find_note_hits([session for session in sessions if session not in found], query) | found
+
+    def _find_note_hits(self, sessions: Sequence[int], query: Query) -> dict[int, Hit]:
+        """Return the newest note of each session that has all words in one."""
+        hits: dict[int, Hit] = {}
+        for condition in build_note_conditions(query) if sessions else ():
+            sql, keys = _SELECT_NOTES.format(condition.sql), encode(list(sessions)).decode()
+            for key, session_id, seq, at, text in self._store.rows(sql, keys, *condition.values):
+                entry = session_id if seq is None else entry_id(session_id, seq)
+                _, snippet, highlights = _pick_field_and_snippet([("note", text)], query)
+                hits[key] = Hit(session_id, entry, 0, "", "note", at, snippet, highlights)
+        return hits
 
     def find_newest_hit_entry(self, session: int, query: Query) -> str | None:
         """Return the id of the entry at which a session opens after a search, or None."""
         hit = self.find_newest_hits([session], query).get(session)
-        return hit.entry if hit else None
+        return hit.entry if hit and hit.entry != hit.session_id else None
+
+    def find_tool_hits(
+        self,
+        query: Query,
+        folder: str = "",
+        *,
+        listed: Sequence[int] | None = None,
+        limit: int = MAX_TOOL_HITS,
+        now: datetime,
+    ) -> ToolHits:
+        """Return the newest sessions that have all words in one tool call or in one result.
+
+        Those that are listed already are left out; without `listed`, those that match by their title or what was said.
+        """
+        if not query.fts():
+            return ToolHits(query)
+        scoped = query.limit_to_folder(folder)
+        condition = all_of(
+            [
+                build_listed_condition(query),
+                build_session_filter_condition(scoped, now),
+                build_entry_condition(scoped, "tools_fts", now),
+                build_session_condition(query, now).embed_in("not ({0})")
+                if listed is None
+                else Condition(_NOT_LISTED, (encode(list(listed)).decode(),)),
+            ]
+        )
+        sql = _SELECT_SESSIONS_WITH_TOOL_HITS.format(condition.sql)
+        with self._store.snapshot():
+            rows = self._store.rows(sql, query.fts(), *condition.values, limit + 1)
+            hits = self._build_hits([entry for _, entry in rows[:limit]], "tools_fts", query)
+        return ToolHits(
+            query, {session: hits[entry] for session, entry in rows[:limit] if entry in hits}, len(rows) > limit
+        )
 
     def load_vocabulary(self) -> Vocabulary:
         """Return the values that filters can have in this archive."""
-        values = {
-            kind: tuple(
-                value
-                for value, _ in self._store.rows(f"{sql} order by 2 desc, 1 limit ?", MAX_VOCABULARY_VALUES)
-                if value
-            )
-            for kind, sql in _VOCABULARY_SQL.items()
-        }
-        return Vocabulary(**values)
+        return load_vocabulary(self._store.rows)
 
     def _build_hits(self, keys: Sequence[int], table: str, query: Query) -> dict[int, Hit]:
         """Return the hits in these entries, in the order of the keys. Purged entries are missing."""

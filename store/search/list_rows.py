@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from store.search.query import Query
@@ -51,6 +51,26 @@ EMPTY_GROUP = -1
 """Is used like the key of a session for the row below that heading, under which the empty sessions are folded."""
 
 
+PINNED_SESSIONS = "\0pinned"
+OTHER_SESSIONS = "\0others"
+"""The values of the headings above the pinned sessions, and above the others if these have no headings of their own.
+No folder, agent or user is named so."""
+
+
+TOOL_OUTPUT = "tool output"
+"""The value of the heading above the sessions whose only hits are in tool calls and their results."""
+
+
+class ToolHits(NamedTuple):
+    """Holds the newest sessions whose only hits are in tool calls, and the newest hit of each."""
+
+    query: Query = Query()
+    "The query that was searched for. It may have corrections."
+    hits: Mapping[int, Hit] = {}
+    has_more: bool = False
+    "Is true if more sessions match than are listed."
+
+
 class Heading(NamedTuple):
     """Describes a heading and the sessions below it."""
 
@@ -81,6 +101,8 @@ class SessionListLayout:
     keys: array[int] = field(default_factory=lambda: array("q"))
     total: int = 0
     "Counts the sessions that match, including folded ones."
+    archived: int = 0
+    "Counts the archived sessions that match but are left out."
     headings: tuple[Heading, ...] = ()
     depths: bytes = b""
     "Holds the nesting depth of each row. Is empty when no row is nested."
@@ -88,6 +110,8 @@ class SessionListLayout:
     "Holds, for each row, one bit per level that has a guide line to a later row. Is empty when no row is nested."
     last_hit_entries: Mapping[int, int] = field(default_factory=dict, repr=False, compare=False)
     "Maps sessions to the last entry that matches the query, as far as the search needed it."
+    tool_hits: ToolHits = field(default_factory=ToolHits, repr=False, compare=False)
+    "Holds the hits of the sessions at the end of the list that were found in tool calls only."
 
     def __post_init__(self) -> None:
         rows = array("q", [heading.row for heading in self.headings])
@@ -100,6 +124,21 @@ class SessionListLayout:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def with_tool_hits(self, found: ToolHits) -> SessionListLayout:
+        """Return the list with the sessions below it that were found in tool calls only."""
+        listed = set(self.keys)
+        found = found._replace(hits={key: hit for key, hit in found.hits.items() if key not in listed})
+        if not found.hits:
+            return replace(self, tool_hits=found)
+        return replace(
+            self,
+            keys=self.keys + array("q", found.hits),
+            headings=(*self.headings, Heading(len(self.keys), TOOL_OUTPUT, len(found.hits))),
+            depths=self.depths + bytes(len(found.hits)) if self.depths else b"",
+            guides=self.guides + bytes(len(found.hits)) if self.guides else b"",
+            tool_hits=found,
+        )
 
     @property
     def line_count(self) -> int:
@@ -147,4 +186,5 @@ class SessionRow(NamedTuple):
     tags: tuple[str, ...] = ()
     children: int = 0
     hit: Hit | None = None
-    "The newest message that matches the query."
+    "The newest message that matches the query, or a note if none does."
+    has_notes: bool = False

@@ -1,6 +1,7 @@
 """This module parses queries: the text that a person types into a search box.
 
-It is pure. Every text is a valid query; parts that make no sense become warnings, never errors.
+It is pure. Every text is a valid query; parts that make no sense become warnings, never errors. The command line
+refuses a query that gives a filter an unknown value.
 
 upload retry              both words, in a title or in one message
 "file was closed" clos*   a phrase; a prefix
@@ -17,10 +18,11 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
+from store.model.status import STATUSES
 from store.text.unicode import cjk_pattern, separate_cjk
 from store.text.validate import replace_surrogates
 
-STATES = ("error", "pinned", "archived", "fork", "delegate", "live", "gone", "expiring")
+STATES = ("error", "pinned", "archived", "trashed", "fork", "delegate", "live", *STATUSES, "gone", "expiring")
 HAS_VALUES = ("secret", "summary", "note")
 ROLES = ("user", "assistant", "system", "tool")
 DATE_EXAMPLES = ("today", "yesterday", "7d", "30d", "1y")
@@ -112,15 +114,18 @@ class Query(NamedTuple):
 
     groups: tuple[OrGroup, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Holds a sentence for each part of the query that was not understood and is ignored."""
+    """Holds a sentence for each part of the query that was not understood, or probably not as it was meant."""
     corrections: tuple[tuple[str, str], ...] = ()
     """Holds pairs of a mistyped word that was found nowhere and the word that is searched for instead."""
+    unknown_values: tuple[str, ...] = ()
+    """Holds those of the warnings that name a value which a filter does not know. Such a filter is ignored."""
 
     @classmethod
     def parse(cls, text: str, *, is_typing: bool = False) -> Query:
-        """Parse a query. While a person is typing, the last word counts as a prefix."""
+        """Parse a query. While a person is typing, the last word counts as a prefix, and the beginning of a value is
+        not called unknown."""
         cut = text[:MAX_QUERY_CHARS]
-        query = _QueryParser().parse(_CONTROL_CHARACTER.sub(" ", replace_surrogates(cut)))
+        query = _QueryParser(is_typing=is_typing).parse(_CONTROL_CHARACTER.sub(" ", replace_surrogates(cut)))
         if cut != text:
             return query._replace(
                 warnings=query.warnings or (f"Only the first {MAX_QUERY_CHARS:,} characters are used.",)
@@ -156,6 +161,20 @@ class Query(NamedTuple):
         """Return every term that is not negated."""
         return tuple(term for group in self.groups for term in _positive_terms(group))
 
+    @property
+    def shows_trash(self) -> bool:
+        """Return whether the query asks for sessions in the trash. No other query finds them."""
+        return any(not state.negated for state in self._find_states("trashed"))
+
+    @property
+    def hides_archived(self) -> bool:
+        """Return whether archived sessions are left out. Words find them, and so do the filters that name them."""
+        return not self.terms and not self.shows_trash and not self._find_states("archived")
+
+    def _find_states(self, value: str) -> list[Filter]:
+        atoms = (atom for group in self.groups for atom in group)
+        return [atom for atom in atoms if isinstance(atom, Filter) and (atom.name, atom.value) == ("is", value)]
+
     def limit_to_folder(self, folder: str) -> Query:
         """Return a query for sessions in the folder or below it. An empty folder changes nothing."""
         return self._replace(groups=(*self.groups, (Filter("within", folder),))) if folder else self
@@ -185,8 +204,10 @@ def _compile_pattern(terms: tuple[Term, ...], ignore_accents: bool) -> re.Patter
 
 
 class _QueryParser:
-    def __init__(self) -> None:
+    def __init__(self, *, is_typing: bool) -> None:
+        self._is_typing = is_typing
         self._warnings: list[str] = []
+        self._unknown_values: list[str] = []
 
     def parse(self, text: str) -> Query:
         groups: list[OrGroup] = []
@@ -206,29 +227,73 @@ class _QueryParser:
             isinstance(atom, Term) for group in distinct_groups for atom in group
         ):
             self._warnings.append("role: filters the words that are found. Add a word to search for.")
-        return Query(distinct_groups, tuple(self._warnings))
+        return Query(distinct_groups, tuple(self._warnings), unknown_values=tuple(self._unknown_values))
 
     def _parse_atom(self, token: re.Match[str]) -> Atom | None:
         is_quoted, negated = token["phrase"] is not None, bool(token["minus"])
         text = (token["phrase"] if is_quoted else token["word"]).strip()
         if token["name"]:
-            return self._parse_filter(token["name"].lower(), text, is_quoted, negated)
+            is_unfinished = self._is_typing and token.end() == len(token.string)
+            return self._parse_filter(token["name"].lower(), text, is_quoted, negated, is_unfinished)
         without_star = text.rstrip("*") or text
         prefix = bool(token["star"]) if is_quoted else without_star != text
+        if not is_quoted and (name := _find_similar_filter(text)):
+            typed = text.partition(":")[0]
+            self._warnings.append(f"{typed}: is not a filter, so it is searched as a word. Did you mean {name}:?")
         return Term(text if is_quoted else without_star, prefix, negated) if text else None
 
-    def _parse_filter(self, name: str, value: str, exact: bool, negated: bool) -> Filter | None:
+    def _parse_filter(self, name: str, value: str, exact: bool, negated: bool, is_unfinished: bool) -> Filter | None:
         if name in FILTER_CHOICES:
             value = value.lower()
         if not value:
             self._warnings.append(f"{name}: needs a value: {FILTERS[name]}.")
-        elif name in FILTER_CHOICES and value not in FILTER_CHOICES[name]:
-            self._warnings.append(f"{name}: has no value {value!r}. Use {', '.join(FILTER_CHOICES[name])}.")
-        elif name in ("before", "after") and not _is_date(value):
-            self._warnings.append(f"{name}: {value!r} is not a date. Use {FILTERS[name]}.")
-        else:
+        elif _is_known_value(name, value):
             return Filter(name, value, exact, negated)
+        elif not (is_unfinished and _begins_known_value(name, value)):
+            reason = (
+                f"{name}: has no value {value!r}. Use {', '.join(FILTER_CHOICES[name])}."
+                if name in FILTER_CHOICES
+                else f"{name}: {value!r} is not a date. Use {FILTERS[name]}."
+            )
+            self._warnings.append(reason)
+            self._unknown_values.append(reason)
         return None
+
+
+def _is_known_value(name: str, value: str) -> bool:
+    if name in FILTER_CHOICES:
+        return value in FILTER_CHOICES[name]
+    return name not in ("before", "after") or _is_date(value)
+
+
+def _begins_known_value(name: str, value: str) -> bool:
+    """Return whether more letters can make it a value that the filter knows."""
+    if name in FILTER_CHOICES:
+        return any(choice.startswith(value) for choice in FILTER_CHOICES[name])
+    return any(word.startswith(value.lower()) for word in _DATE_WORDS) or any(
+        _is_date(value + ending) for ending in _DATE_ENDINGS
+    )
+
+
+def _find_similar_filter(word: str) -> str | None:
+    """Return the filter that a word such as `agnt:claude` probably means, or None. A URL is never meant as a filter."""
+    parts = _NAMED_VALUE.fullmatch(word)
+    return next((name for name in FILTERS if _is_one_edit_away(parts[1].lower(), name)), None) if parts else None
+
+
+_NAMED_VALUE = re.compile(r"([a-z]{2,}):(?!//)\S+", re.IGNORECASE | re.ASCII)
+
+
+def _is_one_edit_away(word: str, other: str) -> bool:
+    """Return whether one letter added, removed or replaced, or two letters swapped, make one word of the other."""
+    if word == other or abs(len(word) - len(other)) > 1:
+        return False
+    start = next((n for n, pair in enumerate(zip(word, other, strict=False)) if pair[0] != pair[1]), None)
+    if start is None:
+        return True  # one is the other with a letter at its end
+    rest, other_rest = word[start:], other[start:]
+    is_swapped = rest[:2] == other_rest[1::-1] and rest[2:] == other_rest[2:]
+    return is_swapped or rest[1:] == other_rest[1:] or rest[1:] == other_rest or rest == other_rest[1:]
 
 
 def _tokenize(text: str) -> Iterator[re.Match[str]]:
@@ -244,6 +309,10 @@ def _has_role_filter(group: OrGroup) -> bool:
 _RELATIVE_DATE = re.compile(r"(\d{1,4})([hdwmy])", re.ASCII)
 _HOURS_PER_UNIT = {"h": 1, "d": 24, "w": 7 * 24, "m": 30 * 24, "y": 365 * 24}
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DATE_WORDS = ("today", "yesterday", *_WEEKDAYS)
+_DATE_ENDINGS = ("d", "0", "1", "00", ":00", "1:00")
+"""One of these makes a date of a number or a calendar date that is not typed to its end, such as `3` or `2026-`."""
+
 _CALENDAR_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[t ](\d{1,2}):(\d{2}))?)?)?", re.ASCII)
 
 

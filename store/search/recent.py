@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from store.conversations.parts import decode_parts
 from store.model.entry import Thinking
 from store.search.query import Query
-from store.search.sql import Condition, build_quick_index_conditions, build_role_condition, build_title_condition
+from store.search.sql import (
+    Condition,
+    build_note_conditions,
+    build_quick_index_conditions,
+    build_role_condition,
+    build_title_condition,
+)
 from store.text.validate import encode
 
 if TYPE_CHECKING:
@@ -44,7 +50,8 @@ MAX_RANKED_MATCHES = 50_000
 
 MAX_RANKED_ENTRIES = 500
 MAX_TITLE_MATCHES = 20
-"""The sessions with a matching title that are ranked first. The newest ones are taken."""
+"""The sessions with a matching title, and those with a matching note, that are ranked first. The newest ones are
+taken."""
 
 MAX_COUNTED_MATCHES = 5_000
 """Limits how many matches are counted to estimate how frequent they are."""
@@ -76,6 +83,7 @@ _SELECT_RANKED_SESSIONS = """
     where sessions.deleted = 0 and {} order by weight, entries.key desc
 """
 _SELECT_SESSIONS_WHERE = "select sessions.key from sessions where {}"
+_SELECT_SESSIONS_BY_NOTE = "select session from notes where {} group by session order by max(id) desc"
 _SELECT_TITLE_MATCHES = """
     select sessions.key from sessions where sessions.deleted = 0 and {}
     order by sessions.updated_at desc, sessions.key desc limit ?
@@ -170,10 +178,20 @@ def find_quick_index_sessions(store: Store, query: Query) -> set[int]:
     }
 
 
+def find_sessions_by_note(store: Store, query: Query) -> list[int]:
+    """Return the sessions with a note that has all words, those with the newest notes first."""
+    return [
+        key
+        for condition in build_note_conditions(query)
+        for (key,) in store.rows(_SELECT_SESSIONS_BY_NOTE.format(condition.sql), *condition.values)
+    ]
+
+
 def rank_sessions(store: Store, query: Query, now: datetime) -> list[int]:
-    """Return the best matches: sessions whose title matches, then those with the highest ranked messages."""
+    """Return the best matches: sessions by their titles, then by their notes, then by their highest ranked messages."""
     title = build_title_condition(query)
     keys = _select_keys(store, _SELECT_TITLE_MATCHES, title, MAX_TITLE_MATCHES) if title else []
+    keys += find_sessions_by_note(store, query)[:MAX_TITLE_MATCHES]
     match = query.fts()
     (matches,) = store.row(_COUNT_MATCHES, match, MAX_RANKED_MATCHES + 1) if match else (0,)
     if 0 < matches <= MAX_RANKED_MATCHES:

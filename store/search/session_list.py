@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
@@ -21,6 +21,8 @@ from store.search.list_rows import (
     EMPTY_GROUP,
     EMPTY_SESSIONS,
     MAX_NESTING,
+    OTHER_SESSIONS,
+    PINNED_SESSIONS,
     Heading,
     Order,
     SessionListLayout,
@@ -29,10 +31,13 @@ from store.search.list_rows import (
 )
 from store.search.query import Query
 from store.search.sql import (
+    NOT_ARCHIVED,
+    NOT_DELETED,
     SESSIONS_HAVING,
     Condition,
     all_of,
     build_folder_condition,
+    build_listed_condition,
     build_session_condition,
     build_session_filter_condition,
     build_title_condition,
@@ -47,7 +52,7 @@ if TYPE_CHECKING:
 _SELECT_KEYS = """
     select json_group_array(key), json_group_array(value), {parents}, {folded} from (
         select sessions.key, {value} as value, {parent} as parent from sessions
-        where sessions.deleted = 0 and {condition} order by {order} limit ?)
+        where {condition} order by {order} limit ?)
 """
 _NEWEST_FIRST = "sessions.updated_at desc, sessions.key desc"
 _SELECT_CANDIDATES = (
@@ -75,26 +80,32 @@ _GROUP_VALUES = {
 }
 _PARENT_KEY = """(select parents.key from sessions as parents where parents.id = sessions.parent_id
     and parents.key != sessions.key)"""
-_NOT_DELETED = Condition("sessions.deleted = 0")
 _NOT_SUPERSEDED = Condition("sessions.relation is not 'superseded'")
 _SHOWN_PARENT = """parents.id = {child}.parent_id and parents.deleted = 0 and parents.relation is not 'superseded'
     and parents.key != {child}.key and parents.parent_id is not {child}.id"""
-_HAS_NO_PARENT = "not exists (select 1 from sessions as parents where {0})"
+_HAS_NO_PARENT = "(sessions.pinned = 1 or not exists (select 1 from sessions as parents where {0}))"
+_HAS_PINNED = "select exists (select 1 from sessions where pinned = 1)"
+_PINNED = Condition("sessions.key in (select key from sessions where pinned = 1)")
+_NOT_PINNED = Condition("sessions.key not in (select key from sessions where pinned = 1)")
 # Finds the hidden sessions of the whole archive. Sessions without a parent are skipped with an index, without reading
-# their rows.
+# their rows. A pinned child is not hidden, because it stands with the other pinned sessions. The children of an
+# archived session leave the list with it.
 _HIDDEN_SESSIONS = """
     with hidden as materialized (
-        select children.key, children.relation is not 'superseded' as folded from sessions as children
-        left join sessions as parents on {0}
-        where children.parent_id is not null and (children.relation is 'superseded' or parents.key is not null))
+        select children.key,
+            children.relation is not 'superseded' and children.archived = 0 and parents.archived = 0 as folded
+        from sessions as children left join sessions as parents on {0}
+        where children.parent_id is not null
+        and (children.relation is 'superseded' or (parents.key is not null and children.pinned = 0)))
 """
+_IS_NESTED_CHILD = """children.deleted = 0 and children.relation is not 'superseded' and children.key != parents.key
+    and children.pinned = 0 and (children.archived = 0 or parents.archived = 1)"""
 _EMPTY_CONDITION = Condition("")
 _NOT_HIDDEN = Condition("sessions.key not in (select key from hidden)")
-_SELECT_CHILDREN = """
+_SELECT_CHILDREN = f"""
     select parents.key, children.key from sessions as parents
     join sessions as children on children.parent_id = parents.id
-    where parents.key in (select value from json_each(?)) and children.deleted = 0
-    and children.relation is not 'superseded' and children.key != parents.key
+    where parents.key in (select value from json_each(?)) and {_IS_NESTED_CHILD}
     order by children.created_at, children.key
 """
 
@@ -129,7 +140,7 @@ def build_session_list(
     """Return the rows of the list.
 
     With a limit, only the first rows are built, which is fast. Without one, typos are corrected if nothing matches,
-    and the best matches are put first.
+    and the best matches are put first. Pinned sessions stand on top, unless words are searched.
     """
     query = Query.parse(options.query, is_typing=True)
     now = now or datetime.now(UTC)
@@ -144,19 +155,23 @@ def build_session_list(
             sessions, empty = _read_all_roots(store, options)
         else:
             sessions = _read_first_roots(store, options, limit)
-        keys, values, parents, folded_count, last_hit_entries = sessions
+        keys, values, parents, folded_count, last_hit_entries, pinned_count = sessions
         children = _find_shown_children(store, keys, parents, options)
+        archived = store.sessions.count_archived(query.limit_to_folder(options.folder), now=now) if limit < 0 else 0
     total = len(keys) + folded_count + len(empty)
     parent_of = {child: parent for parent, siblings in children.items() for child in siblings}
     if children:
         values = [value for key, value in zip(keys, values, strict=True) if key not in parent_of]
         keys = array("q", [key for key in keys if key not in parent_of])
-    keys, headings = _put_best_first(_replace_by_roots(ranked, parent_of), keys, values, options)
+    if pinned_count:
+        keys, headings = _put_pinned_first(pinned_count, keys, values, options)
+    else:
+        keys, headings = _put_best_first(_replace_by_roots(ranked, parent_of), keys, values, options)
     if empty:
         headings = (*headings, Heading(len(keys), EMPTY_SESSIONS, len(empty)))
         keys = keys + array("q", [EMPTY_GROUP])
         children |= {EMPTY_GROUP: empty} if EMPTY_GROUP in options.unfolded else {}
-    layout = SessionListLayout(options, query, keys, total, headings, last_hit_entries=last_hit_entries)
+    layout = SessionListLayout(options, query, keys, total, archived, headings, last_hit_entries=last_hit_entries)
     return _insert_children(layout, children) if children else layout
 
 
@@ -171,6 +186,8 @@ class _SessionKeys(NamedTuple):
     folded_count: int
     "Counts the children that match but are not among the keys."
     last_hit_entries: Mapping[int, int] = {}
+    pinned_count: int = 0
+    "Counts the pinned sessions, which come first. Is 0 if they are not put first."
 
 
 # The functions below import what only a search needs, so that the list appears sooner at the start.
@@ -199,9 +216,30 @@ def _find_sessions(store: Store, options: SessionListOptions, query: Query, limi
     if limit > 0 and query.fts():
         newest, last_hit_entries = _find_among_newest(store, options, query, limit, now)
     matching = Condition(_KEY_IN_LIST, (encode(newest).decode(),)) if newest else build_session_condition(query, now)
-    condition = all_of([_NOT_SUPERSEDED, build_folder_condition("sessions", options.folder), matching])
-    sessions = _read_keys(store, options, condition, limit, parent=_PARENT_KEY)
-    return sessions._replace(last_hit_entries=last_hit_entries)
+    listed = build_listed_condition(query)
+    condition = all_of([listed, _NOT_SUPERSEDED, build_folder_condition("sessions", options.folder), matching])
+
+    def read(part: Condition) -> _SessionKeys:
+        return _read_keys(store, options, all_of([condition, part]), limit, parent=_PARENT_KEY)
+
+    if query.terms or query.shows_trash:
+        return read(Condition())._replace(last_hit_entries=last_hit_entries)
+    return _read_pinned_first(store, read)
+
+
+def _read_pinned_first(store: Store, read: Callable[[Condition], _SessionKeys]) -> _SessionKeys:
+    """Read the pinned sessions, and after them the others. A pinned session is not nested."""
+    (has_pinned,) = store.row(_HAS_PINNED)
+    if not has_pinned:
+        return read(Condition())
+    pinned, others = read(_PINNED), read(_NOT_PINNED)
+    no_parents: list[int | None] = [None] * len(pinned.parents)
+    return others._replace(
+        keys=pinned.keys + others.keys,
+        group_values=pinned.group_values + others.group_values,
+        parents=no_parents + others.parents,
+        pinned_count=len(pinned.keys),
+    )
 
 
 def _find_among_newest(
@@ -216,6 +254,7 @@ def _find_among_newest(
         find_last_hit_entries,
         find_last_hit_entries_by_index,
         find_quick_index_sessions,
+        find_sessions_by_note,
     )
 
     if _ORDERS[options.order] != _NEWEST_FIRST:
@@ -223,7 +262,7 @@ def _find_among_newest(
     title = build_title_condition(query) or Condition("0")
     condition = all_of(
         [
-            _NOT_DELETED,
+            build_listed_condition(query),
             _NOT_SUPERSEDED,
             build_folder_condition("sessions", options.folder),
             build_session_filter_condition(query, now),
@@ -236,8 +275,8 @@ def _find_among_newest(
 
     newest = read_candidates(CANDIDATES_PER_ROW * limit)
     last_hit_entries = find_last_hit_entries(store, query, [key for key, *_ in newest], now, limit=limit)
-    unread = find_quick_index_sessions(store, query)
-    matching = _keep_matching(newest, last_hit_entries.keys() | unread)
+    without_entry = find_quick_index_sessions(store, query).union(find_sessions_by_note(store, query))
+    matching = _keep_matching(newest, last_hit_entries.keys() | without_entry)
     if (
         len(matching) < limit
         and (more := estimate_sessions_to_check(store, query, limit - len(matching))) < MAX_CANDIDATES
@@ -246,7 +285,7 @@ def _find_among_newest(
         last_hit_entries |= find_last_hit_entries_by_index(
             store, query, {key: (head, tail) for key, _, head, tail in older if head}, now
         )
-        matching += _keep_matching(older, last_hit_entries.keys() | unread)
+        matching += _keep_matching(older, last_hit_entries.keys() | without_entry)
     return (matching[:limit], last_hit_entries) if len(matching) >= limit else ([], {})
 
 
@@ -262,7 +301,7 @@ def _read_first_roots(store: Store, options: SessionListOptions, limit: int) -> 
     """Read the first sessions that are not nested. It checks each session for a parent, one by one."""
     condition = _build_root_condition(options)
     without_empty = all_of([condition, _IS_EMPTY.embed_in("not ({0})")])
-    sessions = _read_keys(store, options, without_empty, limit)
+    sessions = _read_pinned_first(store, lambda part: _read_keys(store, options, all_of([without_empty, part]), limit))
     return sessions if sessions.keys else _read_keys(store, options, condition, limit)
 
 
@@ -276,21 +315,30 @@ def _read_all_roots(store: Store, options: SessionListOptions) -> tuple[_Session
 def _read_roots_except(store: Store, options: SessionListOptions, keys: list[int]) -> _SessionKeys:
     hidden = _build_shown_parent_condition("children", options).embed_in(_HIDDEN_SESSIONS)
     others = Condition(_NOT_IN_LIST, (encode(keys).decode(),)) if keys else Condition()
-    condition = all_of([_NOT_HIDDEN, build_folder_condition("sessions", options.folder), others])
-    return _read_keys(
-        store, options, condition, -1, hidden=hidden, folded_sql="(select count(*) from hidden where folded)"
-    )
+    folder = build_folder_condition("sessions", options.folder)
+    condition = all_of([NOT_DELETED, NOT_ARCHIVED, _NOT_HIDDEN, folder, others])
+    folded_sql = "(select count(*) from hidden where folded)"
+
+    pinned = all_of([NOT_DELETED, NOT_ARCHIVED, _NOT_SUPERSEDED, folder])
+
+    def read(part: Condition) -> _SessionKeys:
+        if part is _PINNED:  # they are never nested, so the hidden sessions need not be found
+            return _read_keys(store, options, all_of([part, pinned]), -1)
+        return _read_keys(store, options, all_of([condition, part]), -1, hidden=hidden, folded_sql=folded_sql)
+
+    return _read_pinned_first(store, read)
 
 
 def _find_empty_roots(store: Store, options: SessionListOptions) -> list[int]:
-    condition = all_of([_NOT_DELETED, _IS_EMPTY, _build_root_condition(options)])
+    condition = all_of([_IS_EMPTY, _build_root_condition(options)])
     sql = _SELECT_EMPTY.format(condition=condition.sql, order=_ORDERS[options.order])
     return [key for (key,) in store.rows(sql, *condition.values)]
 
 
 def _build_root_condition(options: SessionListOptions) -> Condition:
     is_root = _build_shown_parent_condition("sessions", options).embed_in(_HAS_NO_PARENT)
-    return all_of([_NOT_SUPERSEDED, build_folder_condition("sessions", options.folder), is_root])
+    folder = build_folder_condition("sessions", options.folder)
+    return all_of([NOT_DELETED, NOT_ARCHIVED, _NOT_SUPERSEDED, folder, is_root])
 
 
 def _read_keys(
@@ -406,6 +454,17 @@ def _replace_by_roots(keys: Sequence[int], parent_of: Mapping[int, int]) -> Iter
         yield key
 
 
+def _put_pinned_first(
+    count: int, keys: array[int], values: list[str], options: SessionListOptions
+) -> tuple[array[int], tuple[Heading, ...]]:
+    """Give the pinned sessions, which are the first keys, a heading, and group the others below them."""
+    others, headings = _group_keys(keys[count:], values[count:], options)
+    if others and not headings:
+        headings = (Heading(0, OTHER_SESSIONS, len(others)),)
+    pinned = Heading(0, PINNED_SESSIONS, count)
+    return keys[:count] + others, (pinned, *(heading._replace(row=heading.row + count) for heading in headings))
+
+
 def _put_best_first(
     ranked: Iterable[int], keys: array[int], values: list[str], options: SessionListOptions
 ) -> tuple[array[int], tuple[Heading, ...]]:
@@ -501,11 +560,10 @@ def _format_day_end(day: date) -> str:
 
 _SELECT_SESSIONS_HAVING = "select session from ({}) where session in (select value from json_each(?))"
 _SELECT_TAGS = "select session, name from tags where session in (select value from json_each(?)) order by name"
-_COUNT_CHILDREN = """
+_COUNT_CHILDREN = f"""
     select parents.key, count(*) from sessions as parents
     join sessions as children on children.parent_id = parents.id
-    where parents.key in (select value from json_each(?)) and children.deleted = 0
-    and children.relation is not 'superseded' and children.key != parents.key group by parents.key
+    where parents.key in (select value from json_each(?)) and {_IS_NESTED_CHILD} group by parents.key
 """
 
 
@@ -519,9 +577,9 @@ def load_rows(
     key_list = encode(list(keys)).decode()
     with store.snapshot():
         sessions = store.sessions.by_keys(keys)
-        with_summary, with_secrets = (
+        with_summary, with_secrets, with_notes = (
             {key for (key,) in store.rows(_SELECT_SESSIONS_HAVING.format(SESSIONS_HAVING[kind]), key_list)}
-            for kind in ("summary", "secret")
+            for kind in ("summary", "secret", "note")
         )
         tags: dict[int, list[str]] = {}
         for key, name in store.rows(_SELECT_TAGS, key_list):
@@ -536,6 +594,7 @@ def load_rows(
             tuple(tags.get(session.key, ())),
             children.get(session.key, 0),
             hits.get(session.key),
+            session.key in with_notes,
         )
         for session in sessions
     ]

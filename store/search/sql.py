@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from os.path import expanduser
 from typing import Any, NamedTuple
 
+from store.model.status import CLOCK_TOLERANCE, PROCESS_WINDOW, WAITING_WINDOW, WORKING_WINDOW
 from store.search.query import Filter, OrGroup, Query, Term, parse_date
 
 LIVE_WINDOW = timedelta(minutes=2)
@@ -23,6 +24,8 @@ MAX_TITLE_TERM_CHARS = 5_000
 
 _TITLE_LIKE = " or ".join(f"sessions.{name} like ? escape '!'" for name in ("own_title", "agent_title", "id"))
 _LIKE_WILDCARDS = re.compile("[%_!]")
+_NOTE_LIKE = "notes.text like ? escape '!'"
+_SESSION_HAS_NOTE = "sessions.key in (select session from notes where {0})"
 _SESSION_CONTAINS_WORDS = """sessions.key in (select session from entries where key in
     (select rowid from conversation_fts where conversation_fts match ?) and {})"""
 _QUICK_INDEX_CONTAINS_WORDS = """sessions.key in (select rowid from skims_fts where skims_fts match ?
@@ -35,13 +38,23 @@ SESSIONS_HAVING = {
     "summary": "select session from summaries where current = 1",
     "note": "select session from notes",
 }
+# The first two values are the times between which any active session has changed. The index of the newest sessions
+# finds them, so that old sessions are not looked at.
+_IS_ACTIVE = """sessions.updated_at between ? and ? and sessions.gone = 0 and sessions.activity = '{}'
+    and (sessions.process is not null or sessions.updated_at >= ?)"""
 _STATE_SQL = {
     "error": "sessions.errors > 0",
     "pinned": "sessions.pinned = 1",
     "archived": "sessions.archived = 1",
+    "trashed": "sessions.deleted = 1",
     "fork": "sessions.relation is 'fork'",
     "delegate": "coalesce(sessions.relation, '') in ('delegate', 'sidechain')",
     "live": "sessions.updated_at between ? and ? and sessions.gone = 0",
+    "working": _IS_ACTIVE.format("working"),
+    "waiting": _IS_ACTIVE.format("waiting"),
+    "ended": "sessions.activity = 'ended'",
+    "idle": f"sessions.activity != 'ended' and not ({_IS_ACTIVE.format('working')}) "
+    f"and not ({_IS_ACTIVE.format('waiting')})",
     "gone": "sessions.gone = 1",
     "expiring": "sessions.expires_at != '' and sessions.expires_at < ? and sessions.gone = 0",
 }
@@ -56,6 +69,12 @@ class Condition(NamedTuple):
     def embed_in(self, template: str) -> Condition:
         """Return the template with this condition in place of each {0}."""
         return Condition(template.format(self.sql), self.values * template.count("{0}"))
+
+
+NOT_DELETED = Condition("sessions.deleted = 0")
+# A set from a small index instead of the column: the index of the newest sessions does not have it, and reading all
+# rows takes long.
+NOT_ARCHIVED = Condition("sessions.key not in (select key from sessions where archived = 1)")
 
 
 def all_of(conditions: Iterable[Condition]) -> Condition:
@@ -126,6 +145,8 @@ class _SessionFilters:
             case "is" if atom.value == "live":
                 window = (self._now - LIVE_WINDOW, self._now + LIVE_WINDOW)
                 return Condition(self.state_sql["live"], tuple(map(format_timestamp, window)))
+            case "is" if atom.value in ("working", "waiting", "idle"):
+                return Condition(self.state_sql[atom.value], self._active_times(atom.value))
             case "is" if atom.value == "expiring":
                 return Condition(self.state_sql["expiring"], (format_timestamp(self._now + EXPIRING_WINDOW),))
             case "is":
@@ -143,6 +164,17 @@ class _SessionFilters:
         column, comparison, template = self.text_filters[atom.name]
         value = expanduser(atom.value) if atom.name == "cwd" else atom.value
         return Condition((_EQUALS if atom.exact else comparison).format(column), (value,)).embed_in(template)
+
+    def _active_times(self, status: str) -> tuple[str, ...]:
+        """Return the times in the condition of a status. An idle session neither works nor waits."""
+        windows = {"working": WORKING_WINDOW, "waiting": WAITING_WINDOW}
+        moments = [
+            moment
+            for name, window in windows.items()
+            if status in (name, "idle")
+            for moment in (self._now - PROCESS_WINDOW, self._now + CLOCK_TOLERANCE, self._now - window)
+        ]
+        return tuple(map(format_timestamp, moments))
 
     def build_group(self, group: OrGroup, build_term: Callable[[Term], Condition]) -> Condition:
         return any_of(self.build_filter(atom) if isinstance(atom, Filter) else build_term(atom) for atom in group)
@@ -167,7 +199,7 @@ class _ToolCallFilters(_SessionFilters):
 
 
 def build_session_condition(query: Query, now: datetime) -> Condition:
-    """Match sessions that have all words in the title or in one message, and that match every filter."""
+    """Match sessions that have all words in the title, in one message or in one note, and that match every filter."""
     filters = build_session_filter_condition(query, now)
     if not query.word_groups:
         return filters
@@ -178,7 +210,14 @@ def build_session_condition(query: Query, now: datetime) -> Condition:
         role = build_role_condition(query, now)
         alternatives.append(Condition(_SESSION_CONTAINS_WORDS.format(role.sql), (match, *role.values)))
         alternatives += build_quick_index_conditions(query)
+        alternatives += [note.embed_in(_SESSION_HAS_NOTE) for note in build_note_conditions(query)]
     return all_of([filters, any_of(alternatives) if alternatives else Condition("0")])
+
+
+def build_listed_condition(query: Query) -> Condition:
+    """Match the sessions that are neither in the trash nor archived, unless the query asks for them."""
+    hidden = [] if query.shows_trash else [NOT_DELETED]
+    return all_of([*hidden, NOT_ARCHIVED] if query.hides_archived else hidden)
 
 
 def build_quick_index_conditions(query: Query) -> list[Condition]:
@@ -207,10 +246,24 @@ def build_title_condition(query: Query) -> Condition | None:
 
 def _build_title_term_condition(term: Term) -> Condition:
     """Match a term in the title that a person gave, in the agent's title, or in the id."""
+    return _build_like_condition(_TITLE_LIKE, term)
+
+
+def build_note_conditions(query: Query) -> list[Condition]:
+    """Match notes that have all words. There are none for a query with `role:`, or without words to search for.
+
+    People write few notes, so they are searched without an index.
+    """
+    if not query.fts() or any(map(_has_role_filter, query.groups)):
+        return []
+    return [all_of(any_of(_build_like_condition(_NOTE_LIKE, term) for term in group) for group in query.word_groups)]
+
+
+def _build_like_condition(sql: str, term: Term) -> Condition:
     if len(term.text) > MAX_TITLE_TERM_CHARS:
         return Condition("0")
     pattern = _LIKE_WILDCARDS.sub(r"!\g<0>", term.text)
-    return Condition(f"({_TITLE_LIKE})", (f"%{pattern}%",) * 3)
+    return Condition(f"({sql})", (f"%{pattern}%",) * sql.count("?"))
 
 
 def build_role_condition(query: Query, now: datetime) -> Condition:
@@ -248,6 +301,7 @@ def _build_session_term_condition(term: Term) -> Condition:
         alternatives += [
             Condition(_SESSION_CONTAINS_WORDS.format(1), (term.fts(),)),
             Condition(_QUICK_INDEX_CONTAINS_WORDS, (term.fts(),)),
+            _build_like_condition(_NOTE_LIKE, term).embed_in(_SESSION_HAS_NOTE),
         ]
     condition = any_of(alternatives)
     return condition.embed_in("not {0}") if term.negated else condition

@@ -216,6 +216,10 @@ class SourceReader(ABC):
         """Return the other sessions in the same file. They are named after it: `<its native id>/<something>`."""
         return ()
 
+    def find_branches_read(self, ref: SessionRef) -> Iterable[SessionRef]:
+        """Return what `scan_branches` returns, for a session that was just read. That may be known from reading it."""
+        return self.scan_branches(ref)
+
     def read_appended(self, ref: SessionRef, mark: str) -> Sequence[Batch] | None:
         """Return what was appended since the mark was made; None when the session, or another one in the same file,
         must be read from its beginning."""
@@ -318,9 +322,12 @@ class Source(ABC):
         """Return the git branch that a record names; empty when it names none."""
         return ""
 
-    def processes(self, native_id: str) -> Iterable[int]:
-        """Return the processes that work on a session, as the agent lists them. Killed ones may still be listed."""
-        return ()
+    def list_processes(self) -> Iterable[tuple[str, int]] | None:
+        """Return the native id of each session that a process works on, and the process, as the agent lists them.
+
+        Killed processes may still be listed. Return None if the agent keeps no list.
+        """
+        return None
 
     @property
     def writes_forks(self) -> bool:

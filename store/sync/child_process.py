@@ -64,13 +64,9 @@ def _is_large_folder(folder: Path) -> bool:
 class ReaderProcesses(ExitStack):
     """Starts child processes, and stops all of them when the work is done."""
 
-    def __init__(self, module: str) -> None:
-        super().__init__()
-        self._module = module
-
-    def start(self) -> Connection | None:
+    def start(self, module: str) -> Connection | None:
         """Start one process, and return our end of its pipe, or None if no process can be started."""
-        return self.enter_context(start_process(self._module))
+        return self.enter_context(start_process(module))
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from store.sync.commit_timer import CommitTimer
 from store.sync.knowledge import KnowledgeImport
 from store.sync.moved_stores import adopt_moved_store, insert_source
 from store.sync.quick_index import QuickScan
-from store.sync.reader_process import ProcessReader, open_reader, scan_refs, start_scan
+from store.sync.reader_process import ProcessReader, ScanMode, open_reader, open_store, scan_refs, start_scan
 from store.sync.session_writer import SessionWriter
 from store.sync.targets import SELECT_SOURCE, Progress, Report, Target, report_if_unchanged
 from store.text.validate import decode, encode, utc_timestamp
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 CONCURRENT_IMPORTS = 2
 """This many stores are read in turn: while entries of one are written, the process of the other one reads ahead."""
 
+READERS = 2
+"""A large archive that is imported alone is read by this many processes, each of which reads some of its files."""
+
 MERGE_INDEX_AFTER = 200
 """After this many new sessions, merging the whole search index is worth the time."""
 
@@ -57,6 +60,7 @@ _SELECT_BY_PUBLIC_ID = """
 _SELECT_ANY_MODEL = """
     select 1 from entries where session = ? and role = 'assistant' and model != '' and inherited = 0 limit 1
 """
+_SELECT_ANY_READ_OF_SOURCE = "select 1 from sessions where source = ? and head is not null limit 1"
 _SELECT_ANY_READ = "select 1 from sessions where source_key = ? and head is not null limit 1"
 
 
@@ -73,7 +77,7 @@ class _Destination(NamedTuple):
 
 def import_targets(store: Store, targets: Iterable[Target], priority_ids: Set[str] = frozenset()) -> Iterator[Progress]:
     """Import each target in turn, the newest sessions of each first, and yield the progress."""
-    with ReaderProcesses("quick_index") as processes:
+    with ReaderProcesses() as processes:
         imports: list[_TargetImport] = []
         quick_scans: list[Iterator[Progress]] = []
         has_rows = False
@@ -86,7 +90,7 @@ def import_targets(store: Store, targets: Iterable[Target], priority_ids: Set[st
                 yield progress
         yield from _round_robin(quick_scans)
         with store.temp_store_in_memory():
-            yield from _run_imports(imports, priority_ids)
+            yield from _run_imports(imports, processes, priority_ids)
         clear_index_if_unused(store)
         if sum(target_import.report.new for target_import in imports) >= MERGE_INDEX_AFTER:
             last = imports[-1].report
@@ -104,13 +108,16 @@ def _round_robin(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
         waiting.popleft()
 
 
-def _run_imports(imports: Sequence[_TargetImport], priority_ids: Set[str]) -> Iterator[Progress]:
-    """Run two imports at a time, since each has a reader process of its own.
+def _run_imports(
+    imports: Sequence[_TargetImport], processes: ReaderProcesses, priority_ids: Set[str]
+) -> Iterator[Progress]:
+    """Run two imports at a time, since each has a reader process of its own. A single large archive has two.
 
     An import that has a session of `priority_ids` goes first.
     """
-    for target_import in imports:
-        target_import.start_reading()
+    large = [target_import for target_import in imports if target_import.has_reader]
+    for target_import in large:
+        target_import.start_reading(processes, readers=READERS if len(large) == 1 else 1)
     waiting = deque((target_import, target_import.run()) for target_import in imports)
     while waiting:
         chosen = next(
@@ -140,8 +147,8 @@ class _TargetImport:
         self.unread: set[str] = set()
         "Holds the native ids of sessions that are only in the quick index."
         self._superseded: list[Session] = []
-        self._reader_pipe: Connection | None = None
-        "Leads to the process that did the quick read and can read the sessions."
+        self._reader_pipes: list[Connection] = []
+        "Lead to the process that did the quick read and can read the sessions, and to those that help it."
 
     def build_quick_index(self, processes: ReaderProcesses, *, inline: bool) -> Iterator[Progress]:
         """List the sessions of a large archive before the first of them is read, and yield the progress.
@@ -160,12 +167,27 @@ class _TargetImport:
             self.unread |= insert_rows(self.store, rows, self.source.name, key, self._public_id)
             self.report.seen = len(self.unread)
             yield Progress(self.report, 0, self.report.seen)
-        self._reader_pipe = scan.reader_pipe
+        self._reader_pipes = [scan.reader_pipe] if scan.reader_pipe is not None else []
 
-    def start_reading(self) -> None:
+    @property
+    def has_reader(self) -> bool:
+        """Is true if a process did the quick read, and can read the sessions."""
+        return bool(self._reader_pipes)
+
+    def start_reading(self, processes: ReaderProcesses, *, readers: int) -> None:
         """Ask the process to scan, so that the result is there when this import has its turn."""
-        if self._reader_pipe is not None:
-            start_scan(self._reader_pipe)
+        is_first = self._is_first_import()
+        start_scan(self._reader_pipes[0], "files" if is_first else "stamped")
+        for _ in range(readers - 1 if is_first else 0):
+            pipe = processes.start("reader_process")
+            if pipe is not None and open_store(pipe, self.source, self.address):
+                start_scan(pipe, "none")
+                self._reader_pipes.append(pipe)
+
+    def _is_first_import(self) -> bool:
+        """Return whether the store has nothing of this agent yet, from any place. Then all sessions are new, and those
+        within a file can be found while the file is read."""
+        return not self.store.row(_SELECT_ANY_READ_OF_SOURCE, self.source.name) and not self._load_tombstones()
 
     def run(self) -> Iterator[Progress]:
         """Import what changed, and yield the progress."""
@@ -178,7 +200,7 @@ class _TargetImport:
         known = self._load_known(key)
         try:
             with open_reader(
-                self.source, self.address, self._reader_pipe, is_first_import=_has_unread(known)
+                self.source, self.address, self._reader_pipes, is_first_import=_has_unread(known)
             ) as reader:
                 yield from self._import_sessions(reader, key, known, [Problem(**problem) for problem in old_problems])
             new_marks["seen"] = self.report.seen
@@ -199,28 +221,33 @@ class _TargetImport:
         known: dict[str, KnownSession],
         old_problems: list[Problem],
     ) -> Iterator[Progress]:
-        scan = self._find_refs(reader, known)
+        scan_mode: ScanMode = "stamped" if known else "files" if self._is_first_import() else "unstamped"
+        scan = self._find_refs(reader, known, scan_mode)
         refs = sorted(scan.refs, key=lambda ref: ref.updated_at, reverse=True)
         elsewhere = self._load_known_elsewhere([ref.native_id for ref in refs if ref.native_id not in known])
         known = known | elsewhere
         skipped = self._load_tombstones() | scan.unaffected.keys()
         changed = [ref for ref in refs if self._has_changed(ref, known) and ref.native_id not in skipped]
+        present = {ref.native_id for ref in refs}
         self.report.seen = len(refs)
         self.report.unchanged = len(refs) - len(changed)
         read_again = {ref.native_id for ref in changed} - scan.appended.keys()
         kept = {ref.native_id for ref in refs} - read_again
         self.report.problems = [problem for problem in old_problems if problem.session in kept]
         with CommitTimer(self.store) as timer:
-            sessions = self._read_changed(reader, changed, known, scan.appended)
+            sessions = self._read_changed(reader, changed, known, scan.appended, scan_mode)
             for done, (ref, batches) in enumerate(sessions, 1 + self.report.unchanged):
+                if ref.native_id not in present:
+                    refs.append(ref)
+                    present.add(ref.native_id)
+                    self.report.seen += 1
                 destination = _Destination(
                     key, known.get(ref.native_id), ref.native_id in elsewhere, ref.native_id in scan.appended
                 )
                 for _ in self._import_session(ref, destination, batches, timer):
                     if not (isinstance(reader, ProcessReader) and reader.has_buffered) and timer.commit_if_due():
-                        yield Progress(self.report, done, len(refs))
+                        yield Progress(self.report, done, self.report.seen)
         self._update_unaffected_stamps(scan, {ref.native_id: ref for ref in refs})
-        present = {ref.native_id for ref in refs}
         self._update_gone(known, present)
         self._delete_mistaken(known, present)
         self._drop_duplicates(known, present)
@@ -237,11 +264,14 @@ class _TargetImport:
         changed: Sequence[SessionRef],
         known: Mapping[str, KnownSession],
         appended: AppendedBatches,
+        scan_mode: ScanMode,
     ) -> Iterator[tuple[SessionRef, Iterable[Batch]]]:
-        """Yield each changed session with its batches."""
+        """Yield each changed session with its batches. On a first import, the other sessions of its file follow."""
         if not isinstance(reader, ProcessReader):
             for ref in changed:
                 yield ref, appended[ref.native_id] if ref.native_id in appended else reader.read(ref)
+                for branch in reader.find_branches_read(ref) if scan_mode == "files" else ():
+                    yield branch, reader.read(branch)
             return
         requested = set(self._priority_ids & self.unread)
         first = [ref for ref in changed if ref.native_id in requested]
@@ -257,10 +287,12 @@ class _TargetImport:
         rows = self.store.rows("select native_id from tombstones where source = ?", self.source.name)
         return {native_id for (native_id,) in rows}
 
-    def _find_refs(self, reader: SourceReader | ProcessReader, known: dict[str, KnownSession]) -> ScanResult:
+    def _find_refs(
+        self, reader: SourceReader | ProcessReader, known: dict[str, KnownSession], mode: ScanMode
+    ) -> ScanResult:
         if known and not isinstance(reader, ProcessReader) and reader.scan_files() is not None:
             return scan_incrementally(reader, known, self._versioned_stamp(""), self._load_mark)
-        return ScanResult(list(scan_refs(reader, stamped=bool(known))))
+        return ScanResult(list(scan_refs(reader, mode)))
 
     def _has_changed(self, ref: SessionRef, known: dict[str, KnownSession]) -> bool:
         return ref.native_id not in known or known[ref.native_id].stamp != self._versioned_stamp(ref.stamp)

@@ -62,6 +62,7 @@ class _FolderSearch:
 
     def __init__(self, top: Path, candidates: Sequence[Source]) -> None:
         self._top = top
+        self._real_top = Path(os.path.realpath(top))
         self._candidates = candidates
         self._problems: list[Problem] = []
         self._stores: dict[Path, list[Source]] = {}
@@ -119,7 +120,12 @@ class _FolderSearch:
             self._stores[store].append(source)
 
     def _find_source(self, path: Path) -> Source | None:
-        """Return the source that knows a file. The one that knew the file before is asked first."""
+        """Return the source that knows a file. The one that knew the file before is asked first.
+
+        No source is asked about a link that leads out of the folder: the person has not named what is there.
+        """
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(self._real_top):
+            return None
         beginning = _read_beginning(path)
         for source in (self._last_source, *self._candidates):
             with suppress(Unreadable):

@@ -40,7 +40,7 @@ class QuickScan:
 
         Inline: the first batch is read in this process, while the child process is still loading.
         """
-        process = self._processes.start()
+        process = self._processes.start("quick_index")
         first = FIRST_BATCH_SESSIONS if inline else 0
         newest = [QuickIndexRow(session) for session in islice(self._quick_read(known_ids), first)]
         if process is not None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from multiprocessing.connection import Connection
+from itertools import cycle
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from store import sources
 from store.conversations.derive import derive_rows
@@ -28,7 +29,7 @@ from store.sources.contract import (
     SourceReader,
 )
 from store.sources.kit.sqlite import SQLITE_ERRORS
-from store.sync.child_process import ThreadedSender, is_large, start_process, wait_until_ready
+from store.sync.child_process import ThreadedSender, is_large, send_job, start_process, wait_until_ready
 
 REFS, SESSION_BEGIN, BATCH, SESSION_END, SESSION_FAILED, KNOWLEDGE, STORE_FAILED = (
     "refs",
@@ -40,54 +41,72 @@ REFS, SESSION_BEGIN, BATCH, SESSION_END, SESSION_FAILED, KNOWLEDGE, STORE_FAILED
     "broke",
 )
 
+ScanMode = Literal["stamped", "unstamped", "files", "none"]
+"""Says which sessions a reader lists: all with stamps, all without, one for each file, or none.
+
+With `files` and `none`, the other sessions of a file are found when it is read, so that it is read only once.
+"""
+
 
 def open_reader(
-    source: Source, address: str, pipe: Connection | None, *, is_first_import: bool
+    source: Source, address: str, pipes: Sequence[Connection], *, is_first_import: bool
 ) -> AbstractContextManager[SourceReader | ProcessReader]:
-    """Open a foreign store, and read it in a process of its own if that is faster.
+    """Open a foreign store, and read it in processes of its own if that is faster.
 
-    A process that already did the quick read is used again. On a first import the store has none of its sessions.
+    Processes that were already asked to scan are used again. On a first import the store has none of its sessions.
     """
-    if pipe is not None:
-        return nullcontext(ProcessReader(pipe))
+    if pipes:
+        return nullcontext(ProcessReader(pipes))
     return _open_process_reader(source, address) if is_large(Path(address), is_first_import) else source.open(address)
 
 
-def start_scan(pipe: Connection) -> None:
-    """Ask the process for all sessions with stamps. `ProcessReader` receives the answer."""
+def start_scan(pipe: Connection, mode: ScanMode) -> None:
+    """Ask the process for the sessions. `ProcessReader` receives the answer."""
     with suppress(OSError):  # receiving the answer will report it
-        pipe.send(True)
+        pipe.send(mode)
 
 
-def scan_refs(reader: SourceReader | ProcessReader, *, stamped: bool) -> Iterator[SessionRef]:
-    """Return all sessions, without stamps if there is nothing to compare them with."""
+def scan_refs(reader: SourceReader | ProcessReader, mode: ScanMode) -> Iterable[SessionRef]:
     if isinstance(reader, ProcessReader):
-        return reader.read_refs(stamped)
-    return reader.scan() if stamped else reader.scan_unstamped()
+        return reader.read_refs(mode)
+    if mode == "none":
+        return ()
+    if mode == "files" and (refs := reader.scan_files()) is not None:
+        return refs
+    return reader.scan() if mode == "stamped" else reader.scan_unstamped()
 
 
 @contextmanager
 def _open_process_reader(source: Source, address: str) -> Iterator[SourceReader | ProcessReader]:
     with start_process("reader_process") as pipe:
-        if pipe is not None and wait_until_ready(pipe):
-            # The address may hold a password, so it is not an argument of the process, which every user can see.
-            pipe.send((source.name, address))
-            yield ProcessReader(pipe, is_requested=False)
+        if pipe is not None and open_store(pipe, source, address):
+            yield ProcessReader([pipe], is_requested=False)
             return
     # A program that cannot be started a second time, such as one that is frozen into a file, reads the store here.
     with source.open(address) as reader:
         yield reader
 
 
-class ProcessReader:
-    """Reads a foreign store over a pipe from another process. The pipe never holds more than a batch or two."""
+def open_store(pipe: Connection, source: Source, address: str) -> bool:
+    """Let a process that runs `serve` open a store, and return whether the process is there.
 
-    def __init__(self, pipe: Connection, *, is_requested: bool = True) -> None:
-        self._pipe = pipe
+    The address may hold a password, so it is not an argument of the process, which every user can see.
+    """
+    return wait_until_ready(pipe) and send_job(pipe, (source.name, address))
+
+
+class ProcessReader:
+    """Reads a foreign store over pipes from other processes. A pipe never holds more than a batch or two.
+
+    The first process lists the sessions. Each process reads some of the files, because a machine has several cores.
+    """
+
+    def __init__(self, pipes: Sequence[Connection], *, is_requested: bool = True) -> None:
+        self._pipes = list(pipes)
         self._is_requested = is_requested
-        self._received: deque[tuple[str, Any]] = deque()
-        self._requested_count = 0
-        self._knowledge: tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]] | None = None
+        self._received: dict[Connection, deque[tuple[str, Any]]] = {pipe: deque() for pipe in pipes}
+        self._pipe_by_id: dict[str, Connection] = {}
+        self._knowledge: tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]] = ([], [], [])
         self.problems: list[Problem] = []
 
     @property
@@ -96,81 +115,116 @@ class ProcessReader:
 
         The records of one message may share a block, so that they are committed together.
         """
-        return bool(self._received)
+        return any(self._received.values())
 
-    def read_refs(self, stamped: bool) -> Iterator[SessionRef]:
+    def read_refs(self, mode: ScanMode) -> Iterator[SessionRef]:
         if not self._is_requested:
-            self._pipe.send(stamped)
-        yield from self._expect(REFS)
+            self._pipes[0].send(mode)
+        yield from self._expect(self._pipes[0], REFS)
 
     def scan(self) -> Iterator[SessionRef]:
-        return self.read_refs(stamped=True)
+        return self.read_refs("stamped")
 
     def request_sessions(self, refs: Iterable[tuple[SessionRef, bool]]) -> None:
         """Ask for these sessions in this order.
 
-        Each comes with whether the store has no entry of it. Then the process derives the rows as well.
+        Each comes with whether the store has no entry of it. Then the process derives the rows as well. Sessions whose
+        ids begin alike are read by one process: a sub-agent needs to know its parent.
         """
-        sessions = {ref.native_id: (ref, is_new) for ref, is_new in refs}
-        self._requested_count = len(sessions)
-        self._pipe.send(sessions)
+        requests: dict[Connection, dict[str, tuple[SessionRef, bool]]] = {pipe: {} for pipe in self._pipes}
+        pipe_by_family: dict[str, Connection] = {}
+        next_pipe = cycle(self._pipes)
+        for ref, is_new in refs:
+            family = ref.native_id.partition("/")[0]
+            pipe = pipe_by_family.get(family) or pipe_by_family.setdefault(family, next(next_pipe))
+            self._pipe_by_id[ref.native_id] = pipe
+            requests[pipe].setdefault(ref.native_id, (ref, is_new))
+        for pipe, sessions in requests.items():
+            with suppress(BrokenPipeError):  # the process has ended; receiving from it will report why
+                pipe.send(sessions)
 
     def prioritize(self, native_id: str) -> None:
         """Ask for a session before the others, unless it was read already."""
-        with suppress(BrokenPipeError):  # the process has read everything and ended
-            self._pipe.send(native_id)
+        if native_id in self._pipe_by_id:
+            with suppress(BrokenPipeError):  # the process has read everything and ended
+                self._pipe_by_id[native_id].send(native_id)
 
     def read_sessions(self) -> Iterator[tuple[SessionRef, Iterator[Batch]]]:
         """Yield the requested sessions with their batches, in the order in which they arrive."""
-        for _ in range(self._requested_count):
-            ref = self._expect(SESSION_BEGIN)
-            batches = self._read_batches()
-            yield ref, batches
-            with suppress(Unreadable):
-                for _ in batches:
-                    pass  # skip the batches that the caller did not take
+        reading = list(self._pipes)
+        while reading:
+            pipe = self._next_pipe(reading)
+            kind, value = self._receive(pipe)
+            if kind == KNOWLEDGE:
+                self._add_knowledge(value, is_first=pipe is self._pipes[0])
+                reading.remove(pipe)
+            elif kind == SESSION_BEGIN:
+                batches = self._read_batches(pipe)
+                yield value, batches
+                with suppress(Unreadable):
+                    for _ in batches:
+                        pass  # skip the batches that the caller did not take
+            else:
+                raise _unexpected_message()
 
-    def _read_batches(self) -> Iterator[Batch]:
+    def _next_pipe(self, reading: list[Connection]) -> Connection:
+        """Return a process that has sent something. The rest of a message comes before the message of another one."""
+        for pipe in reading:
+            if self._received[pipe]:
+                return pipe
+        ready = wait(reading) if len(reading) > 1 else reading
+        # The process that was read last goes to the end, so that all of them have their turn.
+        pipe = next(pipe for pipe in reading if pipe in ready)
+        reading.remove(pipe)
+        reading.append(pipe)
+        return pipe
+
+    def _read_batches(self, pipe: Connection) -> Iterator[Batch]:
         while True:
-            kind, value = self._receive()
+            kind, value = self._receive(pipe)
             if kind == SESSION_END:
                 return
             if kind == SESSION_FAILED:
                 raise Unreadable(value)
             yield value
 
+    def _add_knowledge(self, value: tuple[Any, Any, Any, list[Problem]], *, is_first: bool) -> None:
+        *lists, problems = value
+        if is_first:
+            self._knowledge = (lists[0], lists[1], lists[2])
+        self.problems += [problem for problem in problems if problem not in self.problems]
+
     def facts(self) -> Iterable[ForeignFact]:
-        return self._read_knowledge()[0]
+        return self._knowledge[0]
 
     def secrets(self) -> Iterable[ForeignSecret]:
-        return self._read_knowledge()[1]
+        return self._knowledge[1]
 
     def published(self) -> Iterable[ForeignFile]:
-        return self._read_knowledge()[2]
+        return self._knowledge[2]
 
-    def _read_knowledge(self) -> tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]]:
-        if self._knowledge is None:
-            *lists, self.problems = self._expect(KNOWLEDGE)
-            self._knowledge = (lists[0], lists[1], lists[2])
-        return self._knowledge
-
-    def _expect(self, expected: str) -> Any:
-        kind, value = self._receive()
+    def _expect(self, pipe: Connection, expected: str) -> Any:
+        kind, value = self._receive(pipe)
         if kind != expected:
-            raise Unreadable("The reader process sent an unexpected message. Run the sync again.")
+            raise _unexpected_message()
         return value
 
-    def _receive(self) -> tuple[str, Any]:
+    def _receive(self, pipe: Connection) -> tuple[str, Any]:
+        received = self._received[pipe]
         try:
-            if not self._received:
-                self._received.extend(self._pipe.recv())
+            if not received:
+                received.extend(pipe.recv())
         except (EOFError, OSError):
             raise Unreadable("The reader process crashed. The file may be damaged.") from None
-        kind, value = self._received.popleft()
+        kind, value = received.popleft()
         if kind == STORE_FAILED:
             reason, is_busy = value
             raise Busy(reason) if is_busy else Unreadable(reason)
         return kind, value
+
+
+def _unexpected_message() -> Unreadable:
+    return Unreadable("The reader process sent an unexpected message. Run the sync again.")
 
 
 # ── in the child process ──────────────────────────────────────────────────────────────────────────
@@ -188,7 +242,7 @@ def serve(pipe: Connection) -> None:
 def serve_store(pipe: Connection, sender: ThreadedSender, name: str, address: str) -> None:
     """Wait for the request to scan, then send the sessions of a foreign store that are requested."""
     source = sources.load_source(name)
-    stamped = pipe.recv()
+    mode: ScanMode = pipe.recv()
     if source is None:
         return
     batch_sender = _BatchSender(sender)
@@ -196,9 +250,12 @@ def serve_store(pipe: Connection, sender: ThreadedSender, name: str, address: st
     is_folder = os.path.isdir(address)
     try:
         with source.open(address) as reader:
-            sender.send((REFS, list(scan_refs(reader, stamped=stamped))))
+            if mode != "none":
+                sender.send((REFS, list(scan_refs(reader, mode))))
             for ref, is_new, is_prioritized in iter_prioritized(pipe, pipe.recv()):
                 batch_sender.send_session(reader, ref, is_new)
+                for branch in reader.find_branches_read(ref) if mode in ("files", "none") else ():
+                    batch_sender.send_session(reader, branch, is_new)
                 if is_prioritized or not is_folder:
                     batch_sender.flush()
             knowledge = (list(reader.facts()), list(reader.secrets()), list(reader.published()))

@@ -30,6 +30,7 @@ from store import sources
 from store.errors import Busy, StoreError
 from store.sources.kit.locator import is_url
 from store.store import Store
+from store.sync.agent_processes import update_processes
 from store.sync.refresh import sync_targets
 from store.sync.targets import Progress, Report, Target, discover_targets
 from store.sync.tuning import tune_worker
@@ -108,6 +109,7 @@ class Follower:
                 if is_new or progress.report.new or progress.report.updated or progress.done < progress.total:
                     has_changed = True
                     self._report_progress(progress)
+            update_processes(self._store)
         except Busy:
             self._all_due_at = 0.0  # another sync holds the lock; try again soon
         return has_changed

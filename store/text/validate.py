@@ -40,12 +40,26 @@ def parse(data: str) -> Any:
 
 def parse_bytes(data: bytes) -> Any:
     """Parse foreign JSON in bytes that should be UTF-8. Nearly all are, and are not decoded to text first."""
-    if data.count(b"[") + data.count(b"{") <= MAX_JSON_DEPTH - _WRAPPER_LEVELS:
-        try:
-            return orjson.loads(data)
-        except orjson.JSONDecodeError:
-            pass  # the slow path below raises the error
-    return parse(data.decode("utf-8", "replace"))
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return parse(data.decode("utf-8", "replace"))  # it raises the error, or parses what orjson cannot
+    levels = MAX_JSON_DEPTH - _WRAPPER_LEVELS
+    if data.count(b"[") + data.count(b"{") > levels and _is_deeper(value, levels):
+        raise BadValue(TOO_DEEP_MESSAGE)
+    return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Return whether a parsed value has more levels. Most brackets of a record are in its texts, so looking at the few
+    objects and lists is faster than looking at the bytes."""
+    containers = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        children = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
+        containers = [child for child in children if isinstance(child, dict | list)]
+        if not containers:
+            return False
+    return True
 
 
 def encode_derived(value: Any) -> bytes:

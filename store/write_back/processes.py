@@ -63,6 +63,19 @@ def find_processes_running(program: str) -> Iterator[tuple[int, list[str]]]:
                 yield int(path.parent.name), arguments
 
 
+def is_running(pid: int) -> bool:
+    """Return whether a process with this id exists."""
+    if pid <= 0:
+        return False  # such a number means a group of processes
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
 def read_process_name(pid: int) -> str:
     """Return the name of a process, or an empty string if it cannot be read."""
     with suppress(OSError):

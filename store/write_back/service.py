@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from store import sources
 from store.database.backup import backup_folder
 from store.edits.journal import PendingEdit
-from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked, StoreError
+from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked, StoreError, Unreadable
 from store.model.identity import foreign_session_id
 from store.model.knowledge import FOREIGN_TABLE, Change, Fact
 from store.model.session import Session
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 WRITE_BACK = "write-back"
 SEAL = "seal secret"
+
+_NO_WRITE_BACK = "{} takes no edits back. They stay in Backscroll."
 
 _SELECT_FACTS = """
     select id, substr(foreign_place, length(?1) + 1), text, foreign_text, retired_at from facts
@@ -81,7 +83,7 @@ class WriteBack:
         source, locator = self._load_origin(session)
         edits = self._collect_edits(session, facts_only)
         backend = _backend_for(locator)
-        with backend.open_rows(locator) as rows:
+        with _named_refusal(source), backend.open_rows(locator) as rows:
             plan = _require_writable(source).plan_write_back(rows, edits)
             plan.normalize_changes(rows)
             triggers = rows.triggers(plan.changes)
@@ -429,10 +431,21 @@ class WriteBack:
         return None if columns is None else {name: self._decode_value(value) for name, value in columns.items()}
 
 
+@contextmanager
+def _named_refusal(source: Source) -> Iterator[None]:
+    """Say that a source takes no edits back, where it cannot even be opened for them. The kind of error stays."""
+    try:
+        yield
+    except Unreadable:
+        if source.can_write_back:
+            raise
+        raise Unreadable(_NO_WRITE_BACK.format(source.label)) from None
+
+
 def _require_writable(source: Source | None) -> Source:
     if source is not None and source.can_write_back:
         return source
-    raise Refused(f"{source.label if source else 'This source'} does not support write-back. Edits stay in Backscroll.")
+    raise Refused(_NO_WRITE_BACK.format(source.label if source else "This source"))
 
 
 def _backend_for(locator: str) -> WriteBackend:

@@ -4,13 +4,14 @@ spread over many records."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from store.formats.content_blocks import parse_block
 from store.model.entry import Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
+from store.model.status import QUESTION_TOOLS, Activity
 from store.sources.claude_code.prompts import SYNTHETIC_MODEL, content_blocks, extract_prompt, extract_typed_text
 from store.sources.contract import ForeignSummary, Problem
 from store.sources.kit.jsonl import (
@@ -86,7 +87,10 @@ class ClaudeEntryReader:
         elif kind == "attachment":
             entry = _read_attachment(as_dict(record.get("attachment")))
         elif kind in EVENT_TYPES:
-            entry = NewEntry(kind="event", role="system" if kind == "system" else "", text=_event_text(record))
+            # An API error is followed by another attempt, or by an answer that names it.
+            activity: Activity | None = "working" if record.get("subtype") == "api_error" else None
+            role = "system" if kind == "system" else ""
+            entry = NewEntry(kind="event", role=role, text=_event_text(record), activity=activity)
         else:
             entry = NewEntry(kind="unknown", parts=(Opaque(kind, value),))
         self._turn_count += entry.begins_turn()
@@ -106,7 +110,11 @@ class ClaudeEntryReader:
         if text is None:
             # The program wrote it in the name of the user. With isMeta it is not shown to people either.
             return NewEntry(
-                role="system", parts=parts, text="" if record.get("isMeta") is True else None, is_prompt=False
+                role="system",
+                parts=parts,
+                text="" if record.get("isMeta") is True else None,
+                is_prompt=False,
+                activity="waiting" if any(map(_is_interruption, parts)) else None,
             )
         author = "claude" if self._is_subagent and not is_local_command else ""
         return NewEntry(
@@ -159,6 +167,8 @@ class ClaudeEntryReader:
             model="" if model == SYNTHETIC_MODEL else model,
             message_key=key,
             tokens=self._count_new_tokens(key, message.get("usage")),
+            # Every record of a message that calls a tool says so, also the text before the call.
+            activity="working" if message.get("stop_reason") == "tool_use" and not _asks_person(parts) else None,
         )
 
     def _count_new_tokens(self, key: str, usage: Json) -> Tokens | None:
@@ -177,6 +187,14 @@ class ClaudeEntryReader:
         if key:
             self._counted_tokens[key] = total
         return new_tokens if new_tokens.total else None
+
+
+def _is_interruption(part: Part) -> bool:
+    return isinstance(part, Text) and part.text.startswith("[Request interrupted")
+
+
+def _asks_person(parts: Iterable[Part]) -> bool:
+    return any(isinstance(part, ToolCall) and part.name in QUESTION_TOOLS for part in parts)
 
 
 def persisted_output_path(output: Json, details: Mapping[str, Json]) -> str:

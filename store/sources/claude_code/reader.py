@@ -8,9 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from store.sources.claude_code.append import ClaudeMark
+from store.sources.claude_code.branches import TranscriptBranch
 from store.sources.claude_code.chain import TranscriptChain
 from store.sources.claude_code.entries import ClaudeEntryReader
-from store.sources.claude_code.files import Transcript, TranscriptCatalog, find_branches
+from store.sources.claude_code.files import Transcript, TranscriptCatalog, find_branches, load_tree
 from store.sources.contract import Batch, Problem, SessionRef, SourceReader
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import as_dict, read_json_file
@@ -39,9 +40,14 @@ class ClaudeReader(SourceReader):
             yield SessionRef(transcript.native_id, stamp, transcript.modified_at)
 
     def scan_branches(self, ref: SessionRef) -> Iterator[SessionRef]:
+        return self._make_branch_refs(ref, find_branches(self._catalog.by_id[ref.native_id]))
+
+    def find_branches_read(self, ref: SessionRef) -> Iterator[SessionRef]:
+        return self._make_branch_refs(ref, load_tree(self._catalog.by_id[ref.native_id]).branches.values())
+
+    def _make_branch_refs(self, ref: SessionRef, branches: Iterable[TranscriptBranch]) -> Iterator[SessionRef]:
         transcript = self._catalog.by_id[ref.native_id]
-        for branch in find_branches(transcript):
-            yield SessionRef(transcript.branch_native_id(branch), ref.stamp, ref.updated_at)
+        return (SessionRef(transcript.branch_native_id(branch), ref.stamp, ref.updated_at) for branch in branches)
 
     def read_appended(self, ref: SessionRef, mark: str) -> list[Batch] | None:
         transcript = self._catalog.by_id[ref.native_id]

@@ -99,15 +99,16 @@ class ClaudeCode(Source):
         branch = as_str(as_dict(record).get("gitBranch"))
         return "" if branch == "HEAD" else branch
 
-    def processes(self, native_id: str) -> Iterator[int]:
-        """Yield the processes that work on a session. Each process of Claude Code names its session in a file; the
+    def list_processes(self) -> list[tuple[str, int]] | None:
+        """Return the sessions that processes work on. Each process of Claude Code names its session in a file; the
         transcript itself is open only while it is written."""
         from store.sources.kit.jsonl import as_count, as_dict, as_str, read_json_file
 
-        for path in (Path(self.home.locate()) / "sessions").glob("*.json"):
-            process = as_dict(read_json_file(path, []))
-            if as_str(process.get("sessionId")) == native_id and (pid := as_count(process.get("pid"))):
-                yield pid
+        folder = Path(self.home.locate()) / "sessions"
+        if not folder.is_dir():
+            return None
+        listed = (as_dict(read_json_file(path, [])) for path in folder.glob("*.json"))
+        return [(as_str(process.get("sessionId")), as_count(process.get("pid"))) for process in listed]
 
     def can_fork(self, session: Session) -> bool:
         from store.sources.claude_code.fork import can_fork

@@ -24,6 +24,7 @@ from store.model.entry import (
     ToolResult,
     readable_text,
 )
+from store.model.status import Activity
 from store.sources.codex.files import unwrap_line
 from store.sources.codex.prompts import extract_prompt, extract_typed_text
 from store.sources.contract import ForeignSummary
@@ -46,6 +47,12 @@ _MAX_OPEN_CALLS = 20
 """Limits the latest calls whose outcome a mark keeps, since more events about them may follow."""
 
 _EVENT_TEXT_FIELDS = ("message", "reason", "text", "error")
+_EVENT_ACTIVITIES: Mapping[str, Activity] = {
+    **dict.fromkeys(("task_started", "turn_started"), "working"),
+    **dict.fromkeys(("task_complete", "turn_complete", "turn_aborted"), "waiting"),
+    **dict.fromkeys(("exec_approval_request", "apply_patch_approval_request", "elicitation_request"), "waiting"),
+    "shutdown_complete": "ended",
+}
 
 
 @dataclass(slots=True)
@@ -232,7 +239,8 @@ class CodexEntryReader:
         message = first_str(payload, _EVENT_TEXT_FIELDS)
         # Messages are already in the response items, so the event gets only its name.
         text = f"{name}: {message}" if message and not name.startswith(("user_", "agent_")) else name
-        return NewEntry(kind="event", text=text, tokens=self._count_new_tokens(kind, payload))
+        tokens = self._count_new_tokens(kind, payload)
+        return NewEntry(kind="event", text=text, tokens=tokens, activity=_EVENT_ACTIVITIES.get(name))
 
     def _read_shown_event(self, name: str, payload: Mapping[str, Json]) -> NewEntry | None:
         """Return the message in an event, for a rollout without response items."""

@@ -1,0 +1,132 @@
+"""This module lists every setting of the config file, with its default and its meaning, and checks the file.
+
+A new setting is one line in `SETTINGS`; `backscroll config` prints it then, and a wrong value is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from store.errors import StoreError
+from store.paths import config_file, load_config
+
+Value = str | int | bool
+ValueT = TypeVar("ValueT", str, int, bool)
+
+DEFAULT_MAX_LINES = 200
+"""The facts of one scope before a person is asked to consolidate them."""
+
+KEYS_SECTION = "browser.keys"
+"""Names the section that maps actions to keys. Its names are not settings, but the ids of actions."""
+
+
+class Setting(NamedTuple):
+    section: str
+    key: str
+    default: Value
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.section}.{self.key}"
+
+    def find_problem(self, value: object) -> str:
+        """Say what is wrong with a value; an empty text means that it is right."""
+        if self.choices:
+            known = ", ".join(self.choices)
+            return "" if value in self.choices else f"no such {self.key}: {value!r}. Use one of: {known}."
+        match self.default:
+            case bool():
+                is_right, kind = isinstance(value, bool), "true or false"
+            case int():
+                is_right = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+                kind = "a whole number, 1 or more"
+            case _:
+                is_right, kind = isinstance(value, str), "a string in quotes"
+        return "" if is_right else f"[{self.section}] {self.key} must be {kind}."
+
+
+SETTINGS = {
+    setting.name: setting
+    for setting in (
+        Setting("store", "path", "", "The file of the store. Empty: store.db in the data folder."),
+        Setting("browser", "theme", "", "Any theme that the palette (Ctrl+P) lists. Empty: the theme of Backscroll."),
+        Setting("browser", "motion", True, "false: no smooth scrolling and no blinking cursor."),
+        Setting(
+            "browser",
+            "keymap",
+            "default",
+            "vim: adds h l, Ctrl+F, Ctrl+B and others to the default keys.",
+            choices=("default", "vim"),
+        ),
+        Setting(
+            "browser",
+            "notify",
+            "off",
+            "How the terminal tells you that a session waits for you: off, bell, or a notification (osc9, osc777).",
+            ("off", "bell", "osc9", "osc777"),
+        ),
+        Setting("browser", "hyperlinks", False, "true: the terminal can open web addresses in conversations (OSC 8)."),
+        Setting("resume", "return", False, "true: come back to the browser when an agent that it started ends."),
+        Setting("titles", "command", "", "A program that gets the first turns as JSON on stdin and prints a title."),
+        Setting("titles", "seconds", 30, "How long this program may take for one session."),
+        Setting("facts", "max_lines", DEFAULT_MAX_LINES, "Consolidate the facts of a scope when there are more."),
+    )
+}
+
+
+def require_setting(name: str, kind: type[ValueT]) -> ValueT:
+    """Return the value of a setting, or its default. Raise an error if the file or the value is wrong."""
+    setting = SETTINGS[name]
+    section = load_config().get(setting.section, {})
+    value = section.get(setting.key, setting.default) if isinstance(section, dict) else setting.default
+    if problem := setting.find_problem(value):
+        raise StoreError(f"In {config_file()}, {problem}")
+    return kind(value)
+
+
+def get_setting(config: Mapping[str, Any], name: str, kind: type[ValueT]) -> ValueT:
+    """Return the value of a setting in a config, or its default if it is missing or wrong."""
+    setting = SETTINGS[name]
+    section = config.get(setting.section)
+    value = section.get(setting.key) if isinstance(section, dict) else None
+    return kind(setting.default if value is None or setting.find_problem(value) else value)
+
+
+def check_config(config: Mapping[str, Any]) -> list[str]:
+    """Name every section and setting that does not exist, and every wrong value."""
+    return [f"{config_file()}: {problem}" for problem in _find_problems(config)]
+
+
+def _find_problems(config: Mapping[str, Any]) -> Iterator[str]:
+    sections = dict.fromkeys(setting.section for setting in SETTINGS.values())
+    for section, values in config.items():
+        if section not in sections:
+            yield f"no such section: [{section}].{suggest(section, sections)}"
+        elif not isinstance(values, dict):
+            yield f"{section} must be a section. Write [{section}] on a line of its own."
+        else:
+            yield from _find_problems_of_section(section, values)
+
+
+def _find_problems_of_section(section: str, values: Mapping[str, Any]) -> Iterator[str]:
+    known = [setting.key for setting in SETTINGS.values() if setting.section == section]
+    for key, value in values.items():
+        setting = SETTINGS.get(f"{section}.{key}")
+        if setting is not None:
+            if problem := setting.find_problem(value):
+                yield problem
+        elif f"{section}.{key}" != KEYS_SECTION:
+            yield f"no such setting: [{section}] {key}.{suggest(key, known)}"
+        elif not isinstance(value, dict):
+            yield f"[{section}] {key} must be a section. Write [{KEYS_SECTION}] on a line of its own."
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that names the known word nearest to a wrong one; empty if none is near."""
+    from difflib import get_close_matches  # needed only for mistakes
+
+    nearest = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {nearest[0]}?" if nearest else ""
