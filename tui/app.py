@@ -18,32 +18,36 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from rich.text import Text
 from textual import on
-from textual.app import SystemCommand
+from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.events import DescendantFocus
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
-from store.errors import StoreError
+from store.errors import Refused, StoreError
 from store.text.sanitize import sanitize
+from store.text.sentences import tidy_sentences
 from tui.drafts import KEEP_SECONDS, Draft, find_left_drafts
 from tui.messages import Copy
 from tui.palette import ActionProvider, list_actions
 from tui.privacy.app import PrivateApp
 from tui.privacy.terminal_filter import TerminalFilter
-from tui.render.session_lines import SIGN_LEGEND
+from tui.render import glyphs
+from tui.render.styles import THEME
 from tui.screens.browser.empty_list import DemoMade
 from tui.screens.browser.screen import BrowserScreen
 from tui.screens.store_screen import Clock
 from tui.settings import Settings
 from tui.textual_compat import reliable_timer
 from tui.tuning import ProcessTuning
+from tui.widgets.pane_row import PaneRow
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.filter import LineFilter
+    from textual.notifications import SeverityLevel
     from textual.theme import Theme
     from textual.timer import Timer, TimerCallback
     from textual.widgets import TextArea
@@ -55,6 +59,8 @@ if TYPE_CHECKING:
 
 END_SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 """Are sent when the terminal is closed, and by `kill`."""
+
+KEY_SIGNS = {"enter": "↵", "backspace": "bksp"}
 
 GC_IDLE_SECONDS = 0.3
 """Garbage is collected again this long after the last key that was typed."""
@@ -78,6 +84,15 @@ class HasCursorBlink(Protocol):
     cursor_blink: bool
 
 
+@runtime_checkable
+class HasSelectedText(Protocol):
+    """A field in which text can be selected."""
+
+    @property
+    def selected_text(self) -> str: ...
+    def action_copy(self) -> None: ...
+
+
 class Backscroll(PrivateApp["ResumePlan"]):
     """Returns from `run` the plan of the session to resume, or None."""
 
@@ -87,6 +102,16 @@ class Backscroll(PrivateApp["ResumePlan"]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Keys", key_display="?", id="app.help", tooltip="All keys of this screen"),
         Binding("q", "quit", "Quit", id="app.quit", tooltip="Quit Backscroll"),
+        # Priority, because fields and screens have this key, too.
+        Binding(
+            "ctrl+c",
+            "interrupt",
+            "Copy or quit",
+            show=False,
+            priority=True,
+            id="app.interrupt",
+            tooltip="Copy the selected text, or do what q does here",
+        ),
     ]
 
     def __init__(
@@ -105,17 +130,19 @@ class Backscroll(PrivateApp["ResumePlan"]):
         self._is_new_store = is_new_store
         self._pick = pick
         self._clock = clock
-        self._terminal_filter = TerminalFilter()
         self._no_color_filters = self._make_no_color_filters() if self.no_color else []
         self.settings = Settings()
+        self._terminal_filter = TerminalFilter(allow_addresses=self.settings.hyperlinks)
         self._draft = Draft()
-        if self.settings.theme in self.available_themes:
-            self.theme = self.settings.theme
+        self.register_theme(THEME)
+        self.theme = self.settings.theme if self.settings.theme in self.available_themes else THEME.name
         if not self.settings.motion:
             self.animation_level = "none"
 
     def get_default_screen(self) -> Screen[None]:
-        return BrowserScreen(self._stores[-1], self._clock, worker=self._worker, is_new_store=self._is_new_store)
+        store = self._stores[-1]
+        title = "temporary, read-only" if store.refusal else "backscroll"
+        return BrowserScreen(store, self._clock, title, worker=self._worker, is_new_store=self._is_new_store)
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, self._remember_theme)
@@ -125,6 +152,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
             from tui.palette import all_bindings
 
             self.settings.check_own_keys([binding.id or "" for binding in all_bindings()])
+        self.settings.check_theme(self.available_themes)
         for problem in self.settings.problems:
             self.show_error(StoreError(problem))
         self._protect_unsaved_text()
@@ -159,7 +187,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
         self._tuning.keep_current_objects()
 
     def _remember_theme(self, theme: Theme) -> None:
-        self.settings.save_state(theme=theme.name)
+        self.settings.save_theme(theme.name)
 
     def close_stores(self) -> None:
         """Close the stores. Call this after `run`, when no thread reads them any more."""
@@ -187,10 +215,36 @@ class Backscroll(PrivateApp["ResumePlan"]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Leave out the commands that have a key here, and the screenshot, which would leave private text in a file."""
         hidden = ("Keys", "Quit", "Screenshot")
-        return (command for command in super().get_system_commands(screen) if command.title not in hidden)
+        if isinstance(screen, BrowserScreen):
+            yield SystemCommand("Show the trash", "List deleted sessions, to restore or purge them", screen.show_trash)
+            yield SystemCommand("Show archived sessions", "List the sessions that are archived", screen.show_archived)
+            if screen.has_conversation and screen.conversation.session is not None:
+                help_text = "What the model saw before and after each compaction of this session"
+                yield SystemCommand("Compactions", help_text, screen.conversation.open_compactions)
+        for command in super().get_system_commands(screen):
+            if command.title not in hidden:
+                yield command
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        message = tidy_sentences(message)
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def show_error(self, error: StoreError) -> None:
         self.notify(sanitize(str(error)), severity="error", timeout=10, markup=False)
+
+    def can_edit(self, store: Store) -> bool:
+        """Return whether a store takes edits. If it does not, say why, before a person types anything."""
+        if store.refusal:
+            self.show_error(Refused(store.refusal))
+        return not store.refusal
 
     def handle_error(self, error: Exception) -> bool:
         """Show what the store refuses to a worker, and go on. After the person has quit, a widget that is gone does not
@@ -245,11 +299,17 @@ class Backscroll(PrivateApp["ResumePlan"]):
 
     # ── help ──────────────────────────────────────────────────────────────────────────────────────
 
+    def get_key_display(self, binding: Binding) -> str:
+        """Show these keys by other signs than Textual does, because its signs are marks with another meaning here."""
+        if binding.key_display is None and binding.key in KEY_SIGNS:
+            return KEY_SIGNS[binding.key]
+        return super().get_key_display(binding)
+
     def action_help(self) -> None:
         from tui.screens.help import HelpScreen
 
-        keys = [(action.keys, action.help_text) for action in list_actions(self.screen)]
-        self.push_screen(HelpScreen(keys, SIGN_LEGEND))
+        keys = [(action.keys, action.help_text, action.id) for action in list_actions(self.screen)]
+        self.push_screen(HelpScreen(keys, glyphs.LEGEND))
 
     async def action_quit(self) -> None:
         """Quit, but ask first if there is an unsaved text."""
@@ -258,12 +318,58 @@ class Backscroll(PrivateApp["ResumePlan"]):
         else:
             await super().action_quit()
 
+    async def action_interrupt(self) -> None:
+        """Copy what is selected. If nothing is, do what q does on this screen. In a field, where q is a letter, do what
+        Escape does, or quit on the first screen."""
+        field = self.screen.focused
+        if isinstance(field, HasSelectedText):
+            if field.selected_text:
+                field.action_copy()
+                return
+        elif self.screen.get_selected_text():
+            self.screen.action_copy_text()
+            return
+        bindings = self.screen.active_bindings
+        chosen = bindings.get("q") or (bindings.get("escape") if len(self.screen_stack) > 1 else None)
+        if chosen is None or not chosen.enabled:
+            await self.action_quit()
+        else:
+            await self.run_action(chosen.binding.action, chosen.node)
+
     # ── resuming and copying ──────────────────────────────────────────────────────────────────────
 
     def exit_and_resume(self, plan: ResumePlan | None) -> None:
-        """End the app. Its caller starts the agent of the plan then."""
-        if plan is not None:
+        """End the app. Its caller starts the agent of the plan then. If the settings say so, run the agent instead and
+        come back when it ends."""
+        if plan is None:
+            return
+        if not self.settings.returns_after_resume:
             self.exit(plan)
+            return
+        self.lock_secrets()
+        self.keep_unsaved_text()
+        try:
+            with self.suspend():
+                ending = self._run_agent(plan)
+        except SuspendNotSupported:
+            self.exit(plan)
+        else:
+            self.notify(ending, timeout=4, markup=False)
+
+    @staticmethod
+    def _run_agent(plan: ResumePlan) -> str:
+        """Run an agent, and return a sentence about its end. An error must not leave `suspend`, which would not take
+        the terminal back."""
+        try:
+            status = plan.run()
+        except StoreError as error:
+            return sanitize(str(error))
+        ending = "" if status == 0 else f" with status {status}" if status > 0 else f" by signal {-status}"
+        return f"{plan.agent_label} ended{ending}."
+
+    @on(PaneRow.SizesChanged)
+    def _remember_pane_sizes(self, changed: PaneRow.SizesChanged) -> None:
+        self.settings.set_pane_sizes(changed.row, changed.sizes)
 
     @on(Copy)
     def _copy(self, copy: Copy) -> None:

@@ -15,19 +15,24 @@ if TYPE_CHECKING:
 FIRST_ROWS_SECONDS = 2.0
 """The first screen of a new store waits this long for something to show."""
 
+COMMANDS = {"keys": "tui.cli.keys:keys", "config": "tui.cli.config:config"}
+"""Names the commands that need the browser's code."""
+
 
 def main() -> int:
     """Run the command line, and return its exit status."""
     tune_command()
     from store.cli import run
 
-    status = run(browse=browse)
+    status = run(browse, browser_commands=COMMANDS)
     end_command()
     return status
 
 
-def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
+def browse(path: Path, *, follow: bool = False, pick: bool = False, refusal: str = "") -> None:
     """Open the store at `path` in the browser. Returns when the person quits, and not at all if they resume.
+
+    A store with a `refusal` is temporary: edits would be lost, so they are refused with this sentence.
 
     The worker process is started first of all: while it creates a new store and reads the newest sessions into it,
     this process loads Textual.
@@ -42,7 +47,9 @@ def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
     try:
         if worker and is_new:
             worker.wait_for_rows(FIRST_ROWS_SECONDS)
-        app = Backscroll(Store.open(path, notify=_print_to_stderr), worker=worker, pick=pick, is_new_store=is_new)
+        store = Store.open(path, notify=_print_to_stderr)
+        store.refusal = refusal
+        app = Backscroll(store, worker=worker, pick=pick, is_new_store=is_new)
         try:
             chosen = app.run()
         finally:

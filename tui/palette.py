@@ -13,6 +13,8 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.system_commands import SystemCommandsProvider
 
+from tui.settings import is_key
+
 
 class Action(NamedTuple):
     """Describes an action of a screen. Several keys may run it."""
@@ -39,11 +41,19 @@ def list_actions(screen: Screen[object]) -> list[Action]:
     return list(actions.values())
 
 
+def is_movement(action: Action) -> bool:
+    """Return whether an action only moves the cursor or the view."""
+    return action.action.partition("(")[0] in _MOVEMENTS
+
+
+_MOVEMENTS = frozenset("move page first last scroll_by scroll_page scroll_home scroll_end choose".split())
+
+
 class ActionProvider(SystemCommandsProvider):
     """Offers our actions first, then those of Textual. Two providers would be listed in random order."""
 
     async def discover(self) -> Hits:
-        for action in self._list_actions():
+        for action in sorted(self._list_actions(), key=is_movement):  # what everybody knows comes last
             yield DiscoveryHit(_format_title(action), partial(self._run_action, action), help=action.help_text)
         async for hit in super().discover():
             yield hit
@@ -79,6 +89,7 @@ def all_bindings() -> Iterator[Binding]:
 
     from tui import dialogs, screens
 
+    import_module("tui.app")
     for package in (screens, dialogs):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
@@ -88,3 +99,24 @@ def all_bindings() -> Iterator[Binding]:
         classes += node_class.__subclasses__()
         if node_class.__module__.startswith("tui."):
             yield from Binding.make_bindings(node_class.__dict__.get("BINDINGS", ()))
+
+
+class KeyBinding(NamedTuple):
+    """Describes the default keys of an action, separated by commas, and what it does."""
+
+    keys: str
+    meaning: str
+
+
+def list_key_bindings() -> dict[str, KeyBinding]:
+    """Return the actions of all screens and dialogs by their ids. An action of several screens is listed once.
+
+    A hint that describes several keys, such as all letters, is left out: it cannot get other keys.
+    """
+    actions: dict[str, KeyBinding] = {}
+    for binding in all_bindings():
+        if binding.id and is_key(binding.key):
+            known = actions.get(binding.id)
+            keys = dict.fromkeys([*(known.keys.split(",") if known else ()), binding.key])
+            actions[binding.id] = KeyBinding(",".join(keys), binding.tooltip or binding.description)
+    return dict(sorted(actions.items()))

@@ -1,4 +1,4 @@
-"""This module opens a file with the program that the system uses for files of its kind."""
+"""This module opens a file or a web address with the program that the system uses for it."""
 
 from __future__ import annotations
 
@@ -16,29 +16,32 @@ FAILURE_SECONDS = 2.0
 _OPENERS = ("open",) if sys.platform == "darwin" else ("xdg-open", "wslview")
 
 
-def find_opener() -> str:
+def find_opener(things: str = "files") -> str:
     """Return the absolute path of the system's opener. Raise Refused if there is none."""
     if program := next(filter(None, map(find_program, _OPENERS)), ""):
         return program
-    raise Refused(f"This system has no {' or '.join(_OPENERS)} to open files with. Copy the path instead.")
+    instead = "path" if things == "files" else "address"
+    raise Refused(f"This system has no {' or '.join(_OPENERS)} to open {things} with. Copy the {instead} instead.")
 
 
-def open_with_system(program: str, path: Path) -> None:
-    """Run the opener apart from the terminal, so that it can neither read keys nor write to the screen."""
+def open_with_system(program: str, target: Path | str) -> None:
+    """Open a file or an address. The opener runs apart from the terminal, so that it can neither read keys nor write
+    to the screen."""
+    thing, instead = ("file", "path") if isinstance(target, Path) else ("address", "address")
     try:
         process = subprocess.Popen(
-            [program, str(path)],
+            [program, str(target)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
     except (OSError, ValueError) as reason:
-        raise StoreError(f"{program} could not be run ({reason}). Copy the path instead.") from None
+        raise StoreError(f"{program} could not be run ({reason}). Copy the {instead} instead.") from None
     try:
         status = process.wait(FAILURE_SECONDS)
     except subprocess.TimeoutExpired:
         Thread(target=process.wait, daemon=True).start()
     else:
         if status:
-            raise StoreError(f"{program} could not open the file (status {status}). Copy the path instead.")
+            raise StoreError(f"{program} could not open the {thing} (status {status}). Copy the {instead} instead.")

@@ -43,6 +43,12 @@ class HookedApp(App[Result]):
         """Empty the copy that Textual keeps of the last copied text, because it may be a secret."""
         self._clipboard = ""
 
+    def write_to_terminal(self, sequence: str) -> None:
+        """Send a control sequence to the terminal. Textual offers only the bell."""
+        if self._driver is not None and not self._driver.is_headless:
+            self._driver.write(sequence)
+            self._driver.flush()
+
     def _handle_exception(self, error: Exception) -> None:
         if not self.handle_error(error):
             super()._handle_exception(error)

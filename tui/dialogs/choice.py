@@ -10,11 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.text.sanitize import sanitize
 from tui.dialogs.layout import DIALOG_CSS
 from tui.render.styles import MUTED, STRONG
+from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import AutoHeightText
 
 
@@ -54,7 +55,7 @@ class ChoiceDialog(ModalScreen[str | None]):
             yield Static(Content.styled(sanitize(self._body_text), MUTED), id="text")
             if self._lines:
                 yield AutoHeightText()
-        yield Footer(show_command_palette=False)
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
         if self._lines:

@@ -9,11 +9,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.text.sanitize import sanitize
 from tui.dialogs.layout import DIALOG_CSS
 from tui.render.styles import STRONG
+from tui.widgets.key_hints import KeyHintBar
 
 
 class ConfirmDialog(ModalScreen[bool]):
@@ -34,4 +35,4 @@ class ConfirmDialog(ModalScreen[bool]):
         with Vertical():
             yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
             yield Static(Content(sanitize(self._body_text)))
-        yield Footer(show_command_palette=False)
+        yield KeyHintBar()

@@ -31,7 +31,8 @@ DIALOG_CSS = """
     }
 
     TextArea {
-        height: 45vh;
+        height: auto;
+        min-height: 3;
         max-height: 16;
         background: $background;
 
@@ -39,4 +40,11 @@ DIALOG_CSS = """
             border: none;
         }
     }
+
+    &.-short TextArea {
+        max-height: 45vh;
+    }
 """
+
+VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]
+"""Are given to dialogs with a text, which must leave room for what is around the text."""

@@ -12,16 +12,18 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.errors import ChangedMeanwhile, StoreError
 from store.text.sanitize import sanitize
 from tui.messages import DataMessage
-from tui.render.styles import ERROR, STRONG
+from tui.render.styles import ERROR, MUTED, STRONG
+from tui.render.viewport import RenderedLine
+from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import AutoHeightText
 from tui.workers import threaded
 
-LoadPreview = Callable[[], tuple[Sequence[Content], bool]]
+LoadPreview = Callable[[], tuple[Sequence[RenderedLine], bool]]
 """Returns what the edit would do, and whether it can be made. It runs in a thread, and again after every conflict."""
 
 
@@ -62,11 +64,15 @@ class PreviewDialog(ModalScreen[bool]):
     error_line = query_one("#refusal", Static)
 
     class PreviewLoaded(DataMessage):
-        lines: Sequence[Content]
+        lines: Sequence[RenderedLine]
         can_apply: bool
 
-    def __init__(self, title: str, load_preview: LoadPreview, apply: Callable[[], object]) -> None:
+    def __init__(
+        self, title: str, load_preview: LoadPreview, apply: Callable[[], object], *, waiting: str = ""
+    ) -> None:
+        """The text `waiting` is shown until the preview is there, if that may take longer than a moment."""
         super().__init__()
+        self._waiting = waiting
         self._heading = title
         self._load_preview = load_preview
         self._apply = apply
@@ -77,9 +83,11 @@ class PreviewDialog(ModalScreen[bool]):
             yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
             yield AutoHeightText()
             yield Static(id="refusal")
-        yield Footer(show_command_palette=False)
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
+        if self._waiting:
+            self.text.show([Content.styled(sanitize(self._waiting), MUTED)])
         self._load_in_thread()
 
     @threaded(group="look")

@@ -15,6 +15,7 @@ from textual.widgets import Static
 
 from store.search.list_rows import Grouping, Order, SessionListOptions
 from tui.messages import DataMessage
+from tui.render import glyphs
 from tui.render.styles import FAINT, MUTED, STRONG
 
 
@@ -102,10 +103,13 @@ class SessionOrderDialog(ModalScreen[SessionListOptions | None]):
 
     def _format_line(self, number: int, choice: OrderChoice) -> Content:
         is_current = choice.is_current(self._list_options)
-        bar = ("▌", "$accent") if number == self._cursor_index else (" ", "")
+        bar = (glyphs.CURSOR, "$accent") if number == self._cursor_index else (" ", "")
         style = STRONG if is_current else ""
         return Content.assemble(
-            bar, ("● " if is_current else "  ", "$text-accent"), (f"{choice.key}  ", FAINT), (choice.name, style)
+            bar,
+            (f"{glyphs.CHOSEN} " if is_current else "  ", "$text-accent"),
+            (f"{choice.key}  ", FAINT),
+            (choice.name, style),
         )
 
     def action_move(self, by: int) -> None:

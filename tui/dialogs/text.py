@@ -11,13 +11,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from store.errors import ChangedMeanwhile, StoreError
 from store.text.sanitize import one_line, sanitize
 from tui.dialogs.external_editor import edit_in_external_editor
-from tui.dialogs.layout import DIALOG_CSS
+from tui.dialogs.layout import DIALOG_CSS, VERTICAL_BREAKPOINTS
 from tui.render.styles import ERROR, MUTED, STRONG, format_count
+from tui.widgets.key_hints import KeyHintBar
 from tui.workers import threaded
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class TextDialog(ModalScreen[str | None]):
     """Returns the text after the store has saved it, or None if the person leaves the dialog."""
 
     DEFAULT_CSS = "TextDialog {" + DIALOG_CSS + "}"
+    VERTICAL_BREAKPOINTS = VERTICAL_BREAKPOINTS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Cancel", id="asking.leave", tooltip="Close without changes"),
         # Priority, because F6 selects a line in a text area.
@@ -63,7 +65,7 @@ class TextDialog(ModalScreen[str | None]):
             yield Static(Content.styled(sanitize(self._note), MUTED), id="note")
             yield from self.compose_field()
             yield Static(id="refusal")
-        yield Footer(show_command_palette=False)
+        yield KeyHintBar()
 
     def compose_field(self) -> ComposeResult:
         raise NotImplementedError

@@ -14,8 +14,8 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from tui.render.inspection.tool_call_details import ToolCallRow, render_table_head, widest_name
 from tui.render.styles import FAINT, MUTED, build_content
-from tui.render.tool_call_details import ToolCallRow, render_table_head, widest_name
 from tui.widgets.tables.tool_call_table import ToolCallTable
 
 
@@ -49,8 +49,8 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "move(1)", "Down", show=False, id="calls.down", tooltip="Next call"),
         Binding("up", "move(-1)", "Up", show=False, id="calls.up", tooltip="Previous call"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="calls.page_down", tooltip="Down one page"),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="calls.page_up", tooltip="Up one page"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="calls.page_down", tooltip="Page down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="calls.page_up", tooltip="Page up"),
         Binding("escape", "dismiss(None)", "Close", id="calls.close", tooltip="Back to the call"),
     ]
 

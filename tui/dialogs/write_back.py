@@ -12,15 +12,17 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.errors import ChangedMeanwhile, SecretLocked, StoreError
 from store.model.knowledge import Fact
 from store.model.session import Session
 from store.text.sanitize import one_line, sanitize
+from tui.render import glyphs
 from tui.render.session_lines import abbreviate_home
 from tui.render.styles import ERROR, MUTED, STRONG, build_content, session_title
 from tui.render.write_back_lines import ShownColumnChange, ShownRowChange, describe_row_changes, render_write_back_plan
+from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import TextView
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class WriteBackDialog(Screen[bool]):
         yield Static(build_content([("Write back ", STRONG), (f" {self._subject}", MUTED)]), id="heading")
         yield Static(id="status")
         yield TextView()
-        yield Footer(show_command_palette=False)
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
         self.action_look()
@@ -191,7 +193,7 @@ class WriteBackDialog(Screen[bool]):
             self._preview = None
             done = f"Wrote to {abbreviate_home(preview.locator)}: {self._change_summary}."
             where = f" The backup is {abbreviate_home(str(backup))}." if backup else ""
-            self._show_status(f"✓ {done}{where} You can undo this.", SUCCESS)
+            self._show_status(f"{glyphs.SUCCEEDED} {done}{where} You can undo this.", SUCCESS)
 
 
 def _build_rows(changes: Sequence[RowChange]) -> list[ShownRowChange]:

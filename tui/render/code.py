@@ -20,13 +20,13 @@ MAX_LINE_CHARACTERS = 2_000
 """Limits the line length to highlight, because some lexers need minutes for a very long line."""
 
 _TOKEN_STYLES = {
-    "Comment": "italic $foreground 55%",
+    "Comment": "italic $foreground 65%",
     "Error": "",
     "Generic.Deleted": "$text-error",
     "Generic.Inserted": "$text-success",
     "Generic.Heading": "$text-primary",
     "Generic.Subheading": "$text-primary",
-    "Generic.Prompt": "$foreground 55%",
+    "Generic.Prompt": "$foreground 65%",
     "Keyword": "$text-accent",
     "Literal.Number": "$text-warning",
     "Literal.String": "$text-success",

@@ -9,12 +9,15 @@ from typing import NamedTuple
 
 from textual.content import Content
 
+from store.formats.file_changes import ChangedLine
 from store.model.knowledge import Change, Edit, Fact, FactOrigin
 from store.model.session import GLOBAL_SCOPE
 from store.text.sanitize import cell_width, expand_tabs, one_line, sanitize
+from tui.render import glyphs
 from tui.render.journal_lines import edit_label
+from tui.render.line_diff import DiffLine, render_diff_lines
 from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age, format_count
-from tui.render.viewport import DEFAULT_TEXT_LIMIT, Viewport
+from tui.render.viewport import DEFAULT_TEXT_LIMIT, HangingLine, Viewport
 
 ALL_SCOPES = ""
 """Selects the facts of every scope."""
@@ -99,7 +102,7 @@ def render_fact_row(
     origin = _origin_cell(row, origin_width, with_scope)
     style = "$text-warning" if row.needs_write_back else FAINT
     pieces: list[StyledText] = [
-        ("● " if marked else "  ", "$text-accent"),
+        (f"{glyphs.SELECTED} " if marked else "  ", "$text-accent"),
         (text + " " * (text_width - cell_width(text) + 2), f"{FAINT} strike" if is_retired else ""),
         (category + " " * (category_width - cell_width(category) + 2), FAINT if is_retired else "$text-secondary"),
         (origin + " " * (origin_width - cell_width(origin)), style),
@@ -237,13 +240,10 @@ def _separator(pieces: Sequence[StyledText]) -> str:
 # ── planned changes ───────────────────────────────────────────────────────────────────────────────
 
 
-def render_consolidation(unified: str) -> list[Content]:
+def render_consolidation(unified: str) -> list[HangingLine]:
     """Render a unified diff of the facts before and after, without its header."""
-    styles = {"+": ("+ ", "$text-success"), "-": ("− ", "$text-error"), "@": ("⋯", FAINT)}
-    lines = []
-    for line in unified.splitlines()[3:]:
-        sign, style = styles.get(line[:1], ("  ", MUTED))
-        lines.append(
-            build_content([(sign, style), ("" if line.startswith("@@") else one_line(line[1:], 2_000), style)])
-        )
-    return lines
+    lines = [
+        DiffLine("@", glyphs.LEFT_OUT) if line.startswith("@@") else DiffLine(*ChangedLine.parse(line))
+        for line in unified.splitlines()[3:]
+    ]
+    return render_diff_lines(lines)

@@ -9,11 +9,21 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from store.edits.diff import ColumnDiff, diff_foreign_rows, diff_own_rows, list_added_and_removed_rows, list_locators
+from store.edits.diff import (
+    SEARCH_TABLE,
+    ColumnDiff,
+    diff_foreign_rows,
+    diff_own_rows,
+    find_summary_texts,
+    list_added_and_removed_rows,
+    list_locators,
+)
 from store.model.knowledge import Edit, EditLabels
 from store.text.sanitize import cell_width, one_line
+from tui.render import glyphs
 from tui.render.line_diff import ADDED, REMOVED, render_text_diff
 from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age, format_count, parse_time
+from tui.render.viewport import RenderedLine
 
 MAX_TEXT_CHARACTERS = 300
 """Limits the subject of an edit and the names of its sessions."""
@@ -34,6 +44,7 @@ EDIT_LABELS = {
     "tag": "tagged",
     "untag": "untagged",
     "note": "note added",
+    "edit note": "note edited",
     "unnote": "note removed",
     "summary": "summary written",
     "learn": "fact added",
@@ -49,6 +60,11 @@ EDIT_LABELS = {
     "publish": "file published",
     "unpublish": "file unpublished",
     "meta": "value set",
+    "save search": "search saved",
+    "rename search": "search renamed",
+    "delete search": "search deleted",
+    "pin search": "search pinned",
+    "unpin search": "search unpinned",
     "write-back": "written back",
 }
 """Names the kinds of edits for people. A kind that is missing here is shown unchanged."""
@@ -110,6 +126,8 @@ def edit_subject(edit: Edit, facts: Mapping[int, str]) -> str:
     changes = list(islice((*diff_own_rows(edit), *diff_foreign_rows(edit)), MAX_CHANGES))
     if secrets := [change.key.rpartition(" ")[0] for change in changes if change.table == "secrets"]:
         return ", ".join(dict.fromkeys(secrets))
+    if searches := list(dict.fromkeys(change.key for change in changes if change.table == SEARCH_TABLE)):
+        return (" → " if edit.kind == "rename search" else ", ").join(searches)
     for column in _SUBJECT_COLUMNS:
         values = [change.new or change.old for change in changes if change.column == column]
         if values:
@@ -119,8 +137,10 @@ def edit_subject(edit: Edit, facts: Mapping[int, str]) -> str:
 
 
 def describe_edit(edit: Edit, names: EditLabels) -> str:
-    """Return an edit as a phrase, e.g. `fact edited “…”, in Fix the flaky upload test`."""
+    """Return an edit as a phrase, e.g. `fact edited “…”, in Fix the flaky upload test` or `deleted the search @x`."""
     row = build_edit_row(edit, names)
+    if row.subject and row.label.startswith("search "):
+        return f"{row.label.removeprefix('search ')} the search {one_line(row.subject, MAX_SHORT_CHARACTERS)}"
     subject = f" “{one_line(row.subject, MAX_SHORT_CHARACTERS)}”" if row.subject else ""
     return f"{row.label}{subject}" + (
         f", in {one_line(row.sessions_label, MAX_SHORT_CHARACTERS)}" if row.sessions_label else ""
@@ -129,24 +149,57 @@ def describe_edit(edit: Edit, names: EditLabels) -> str:
 
 # ── the list ──────────────────────────────────────────────────────────────────────────────────────
 
-_ID_CELLS, _LABEL_CELLS, _AGE_CELLS = 5, 17, 8
+_ID_CELLS, _LABEL_CELLS, _AGE_CELLS = 6, 19, 8
+_GAP = "  "
+
+
+class _JournalColumns(NamedTuple):
+    """Holds the widths of the columns that depend on the width of the list."""
+
+    session: int
+    text: int
+
+    @classmethod
+    def fit(cls, width: int) -> _JournalColumns:
+        room = max(width - _ID_CELLS - _LABEL_CELLS - _AGE_CELLS - 3 * len(_GAP), 0)
+        return cls(room * 2 // 5, room - room * 2 // 5)
+
+
+def render_journal_columns(width: int) -> Content:
+    """Render the titles of the columns."""
+    columns = _JournalColumns.fit(width)
+    titles = f"{'edit':>{_ID_CELLS}}{_GAP}{'change':<{_LABEL_CELLS}}{_GAP}{'session':<{columns.session}}{_GAP}"
+    return build_content([(f"{titles}{'text':<{columns.text}}{'age':>{_AGE_CELLS}}", FAINT)]).truncate(width)
 
 
 def render_edit_row(row: EditRow, now: datetime, width: int) -> Content:
-    """Render `12  fact edited  Project uses FastAPI…   Fix the flaky upload test   3d`. Undone edits are fainter."""
+    """Render `12  fact edited  Fix the flaky upload test   Project uses FastAPI…   3d`. Undone edits are fainter.
+
+    A session without a text uses the room of both.
+    """
+    columns = _JournalColumns.fit(width)
     undone = row.undone_by is not None or row.blanked
     ending = f"undone by {row.undone_by}" if row.undone_by is not None else "purged" if row.blanked else ""
-    end = build_content([(f"  {ending}" if ending else "", FAINT), (f"{format_age(row.at, now):>{_AGE_CELLS}}", FAINT)])
-    label = one_line(row.label, max(width - _ID_CELLS - 2, 1))
-    label += " " * max(_LABEL_CELLS - cell_width(label), 0) + "  "
-    room = max(width - _ID_CELLS - 2 - cell_width(label) - end.cell_length, 0)
-    sessions = one_line(row.sessions_label, room * 2 // 5 if row.subject else room)
-    subject = one_line(row.subject, max(room - cell_width(sessions) - 2 * bool(sessions), 0))
-    gap = " " * max(room - cell_width(subject) - cell_width(sessions), 0)
-    pieces: list[StyledText] = [(f"{row.id:>{_ID_CELLS},}  ", FAINT), (label, FAINT if undone else MUTED)]
-    pieces += [(subject, FAINT if undone else ""), (gap if subject else "", ""), (sessions, FAINT if undone else MUTED)]
-    start = build_content(pieces).truncate(max(width - end.cell_length, 0))
-    return (start + Content(" " * max(width - end.cell_length - start.cell_length, 0)) + end).truncate(width)
+    ending = f"{_GAP}{ending}" if ending else ""
+    text_room = max(columns.text - len(ending), 0)
+    session_room = columns.session if row.subject else columns.session + len(_GAP) + text_room
+    session = _fill(row.sessions_label, session_room)
+    text = f"{_GAP}{_fill(row.subject, text_room)}" if row.subject else ""
+    pieces: list[StyledText] = [
+        (f"{row.id:>{_ID_CELLS},}{_GAP}", FAINT),
+        (_fill(row.label, _LABEL_CELLS) + _GAP, FAINT if undone else MUTED),
+        (session, FAINT if undone else MUTED),
+        (text, FAINT if undone else ""),
+        (ending, FAINT),
+        (f"{format_age(row.at, now):>{_AGE_CELLS}}", FAINT),
+    ]
+    return build_content(pieces).truncate(width)
+
+
+def _fill(text: str, cells: int) -> str:
+    """Return a text that is exactly this wide."""
+    line = one_line(text, cells) if cells else ""
+    return line + " " * (cells - cell_width(line))
 
 
 def render_journal_heading(shown: int, known: int, more: bool) -> Content:
@@ -159,7 +212,7 @@ def render_journal_heading(shown: int, known: int, more: bool) -> Content:
 # ── one edit ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def render_edit_page(edit: Edit, names: EditLabels, later: Sequence[Edit], now: datetime) -> list[Content]:
+def render_edit_page(edit: Edit, names: EditLabels, later: Sequence[Edit], now: datetime) -> list[RenderedLine]:
     """Render everything about one edit: its state, its sessions, and the values before and after."""
     return [*_render_edit_state(edit, names, later, now), Content(""), *_render_changes(edit, names)]
 
@@ -192,7 +245,7 @@ def describe_later_edits(later: Sequence[Edit]) -> str:
     )
 
 
-def _render_changes(edit: Edit, names: EditLabels) -> Iterator[Content]:
+def _render_changes(edit: Edit, names: EditLabels) -> Iterator[RenderedLine]:
     if edit.blanked:
         yield build_content([("Its data was purged and cannot be restored.", MUTED)])
     for locator in list_locators(edit):
@@ -208,25 +261,20 @@ def _render_changes(edit: Edit, names: EditLabels) -> Iterator[Content]:
     yield from _render_rows((change for change in diff_own_rows(edit) if change.table != "summaries"), names)
 
 
-def _render_summary_change(edit: Edit, names: EditLabels) -> Iterator[Content]:
+def _render_summary_change(edit: Edit, names: EditLabels) -> Iterator[RenderedLine]:
     """Render the difference between the summaries that were current before and after the edit."""
-    versions = [change for change in edit.changes if change.table == "summaries"]
-    if not versions:
+    texts = find_summary_texts(edit, names.summaries)
+    if texts is None:
         return
-    sides: dict[str, str] = {"before": "", "after": ""}
-    for change in versions:
-        for side, columns in (("before", change.before), ("after", change.after)):
-            if columns is not None and columns.get("current") == 1:
-                sides[side] = columns.get("text") or names.summaries.get(change.key, "")
     yield build_content([("summary", MUTED)])
-    lines = render_text_diff(sides["before"], sides["after"])
-    yield from (Content("  ") + line for line in lines)
-    for change in versions:
-        if change.before is None and change.after is not None and change.after.get("up_to_turn") is not None:
+    yield from (line.indent(2) for line in render_text_diff(*texts))
+    for change in edit.changes:
+        is_new = change.table == "summaries" and change.before is None
+        if is_new and change.after is not None and change.after.get("up_to_turn") is not None:
             yield build_content([(f"  covers turns up to {change.after['up_to_turn']}", FAINT)])
 
 
-def _render_rows(changes: Iterator[ColumnDiff], names: EditLabels) -> Iterator[Content]:
+def _render_rows(changes: Iterator[ColumnDiff], names: EditLabels) -> Iterator[RenderedLine]:
     """Render the changed rows up to a limit, because an edit may have changed thousands."""
     shown = list(islice(changes, MAX_CHANGES))
     for (table, key, sign), columns in groupby(shown, key=lambda change: change[:3]):
@@ -253,14 +301,14 @@ def _row_label(table: str, key: str, names: EditLabels) -> str:
     return one_line(label, MAX_TEXT_CHARACTERS)
 
 
-def _render_column(change: ColumnDiff) -> Iterator[Content]:
+def _render_column(change: ColumnDiff) -> Iterator[RenderedLine]:
     """Render a short value on one line, and a longer text as a diff of its lines."""
     old, new = (_format_value(change.column, value) for value in (change.old, change.new))
     label = f"  {_COLUMN_LABELS.get(change.column) or one_line(change.column, MAX_SHORT_CHARACTERS)}: "
     if len(old) + len(new) > MAX_SHORT_CHARACTERS or "\n" in old + new:
         yield build_content([(label, FAINT)])
         for line in render_text_diff(old, new):
-            yield Content("  ") + line
+            yield line.indent(2)
         return
     pieces: list[StyledText] = [(label, FAINT)]
     pieces += [(one_line(old), REMOVED)] if old else []
@@ -278,4 +326,4 @@ def _format_value(column: str, value: str) -> str:
 
 
 def _sign_character(sign: str) -> str:
-    return "−" if sign == "-" else sign
+    return glyphs.REMOVED if sign == "-" else sign

@@ -13,6 +13,7 @@ from tui.json_document.large_containers import CONTAINER_TYPES, LIST_TYPES, OBJE
 from tui.json_document.parser import looks_like_json
 from tui.json_document.tree import JsonRow, indent_width, text_width
 from tui.json_document.values import DuplicateKeyObject, TextLines, VerbatimNumber, encode_scalar, encode_string
+from tui.render import glyphs
 from tui.render.highlight import highlight_words
 from tui.render.styles import FAINT, MUTED, WARNING, StyledText, build_content, format_size
 from tui.render.word_wrap import WrappedLine
@@ -49,7 +50,7 @@ def render_json_row(row: JsonRow, width: int, words: str = "") -> Content:
     else:
         content = build_content(_render_pair(row, space, words))
     content = highlight_words(content, words)
-    arrow = ("▾ " if row.is_open else "▸ ") if can_open(row, width) else "  "
+    arrow = f"{glyphs.fold_mark(row.is_open)} " if can_open(row, width) else "  "
     return Content.assemble(" " * indent_width(row.depth, width), (arrow, FAINT), content).truncate(
         width, ellipsis=True
     )

@@ -1,7 +1,7 @@
 """This module renders Markdown as lines of Content, because one widget per message is too slow for long sessions.
 
-markdown-it parses the text and is loaded when the first text is shown. Links cannot be followed: the address is shown
-after the words. HTML and entities are shown unchanged.
+markdown-it parses the text and is loaded when the first text is shown. The address of a link is shown after its words.
+HTML and entities are shown unchanged.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from store.text.sanitize import cell_width, sanitize
+from tui.render import glyphs
 from tui.render.code import highlight_code
 from tui.render.markdown_table import TableCell, render_table
 from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content
@@ -32,7 +33,7 @@ LINK_STYLE = "$text-primary"
 
 _HEADING_STYLES = {"h1": "bold underline $text-primary", "h2": "bold $text-primary"}
 _INLINE_STYLES = {"strong_open": STRONG, "em_open": "italic", "s_open": "strike", "link_open": LINK_STYLE}
-_BULLETS = ("• ", "◦ ", "▪ ")
+_BULLETS = ("• ", "– ", "▪ ")
 
 
 def render_markdown(text: str, viewport: Viewport) -> Iterator[Content]:
@@ -206,7 +207,10 @@ def render_inline(tokens: Sequence[Token], style: str = "") -> list[Content]:
                 lines[-1].append((sanitize(token.content), f"{current} {CODE_STYLE}".strip()))
             case "image":
                 lines[-1].append(
-                    (sanitize(f"⎘ {token.content} ({token.attrs.get('src', '')})"), f"{current} {MUTED}".strip())
+                    (
+                        sanitize(f"{glyphs.IMAGE} {token.content} ({token.attrs.get('src', '')})"),
+                        f"{current} {MUTED}".strip(),
+                    )
                 )
             case "link_open":
                 addresses.append(sanitize(str(token.attrs.get("href", ""))))

@@ -9,6 +9,7 @@ from textual.content import Content
 
 from store.resume.check_results import ResumeCheck, Severity
 from store.text.sanitize import one_line
+from tui.render import glyphs
 from tui.render.session_lines import abbreviate_home
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, WARNING, build_content
 from tui.render.word_wrap import wrap_text
@@ -16,7 +17,7 @@ from tui.render.word_wrap import wrap_text
 GOOD_STYLE = "$text-success"
 TITLE_STYLE = "bold $text-primary"
 
-LABEL_CELLS = 10
+LABEL_CELLS = 13
 MAX_TEXT_CELLS = 400
 """Limits a command, a path or a sentence, because foreign text could fill the screen."""
 
@@ -24,10 +25,10 @@ SLOW_CHECKS = ("branch", "session", "edits")
 """Names the checks that take a moment. Their lines are shown from the start, so that nothing jumps."""
 
 _SEVERITY_SIGNS: dict[Severity, tuple[str, str, str]] = {
-    "good": ("✓", GOOD_STYLE, ""),
+    "good": (glyphs.SUCCEEDED, GOOD_STYLE, ""),
     "quiet": ("·", FAINT, MUTED),
     "notable": ("!", WARNING, WARNING),
-    "bad": ("✗", ERROR, ERROR),
+    "bad": (glyphs.FAILED, ERROR, ERROR),
 }
 
 
@@ -107,7 +108,7 @@ def _check_rows(card: ResumeCard) -> Iterator[CheckRow]:
         if name != "branch" or card.folder is not None:
             yield name, found.get(name), ""
     if card.command and card.skip_options:
-        yield "approval", _approval_check(card), ""
+        yield "permissions", _permission_check(card), ""
 
 
 def _command_rows(card: ResumeCard) -> Iterator[CheckRow]:
@@ -130,10 +131,10 @@ def _command_rows(card: ResumeCard) -> Iterator[CheckRow]:
         yield "folder", ResumeCheck("folder", text, "bad"), "Choose another folder, or use the one of this terminal."
 
 
-def _approval_check(card: ResumeCard) -> ResumeCheck:
+def _permission_check(card: ResumeCard) -> ResumeCheck:
     if card.skips_prompts:
-        return ResumeCheck("approval", f"never asks ({card.skip_options})", "notable")
-    return ResumeCheck("approval", "asks before it acts", "quiet")
+        return ResumeCheck("permissions", f"never asks ({card.skip_options})", "notable")
+    return ResumeCheck("permissions", "asks first", "quiet")
 
 
 # ── the conversation as API input ─────────────────────────────────────────────────────────────────
@@ -168,7 +169,7 @@ def render_input_card(title: str, shape: str, report: RebuildReport | None, widt
         lines.append(
             build_content(
                 [
-                    ("● " if chosen else "○ ", GOOD_STYLE if chosen else FAINT),
+                    (f"{glyphs.CHOSEN if chosen else glyphs.NOT_CHOSEN} ", GOOD_STYLE if chosen else FAINT),
                     (label.ljust(22), STRONG if chosen else ""),
                 ]
             )

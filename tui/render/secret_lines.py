@@ -82,7 +82,7 @@ def describe_uses(uses: Sequence[SecretUse] | None) -> str:
     if uses is None:
         return "…"
     if not uses:
-        return "not used by any tool call"
+        return "not used in any tool call"
     turns = list(dict.fromkeys(use.turn for use in uses))
     more = f" and {len(turns) - MAX_TURNS:,} more" if len(turns) > MAX_TURNS else ""
     return f"used in turn{'s' if len(turns) > 1 else ''} {', '.join(map(str, turns[:MAX_TURNS]))}{more}"
@@ -91,7 +91,7 @@ def describe_uses(uses: Sequence[SecretUse] | None) -> str:
 def render_secret_detail(row: SecretRow | None, left: int) -> Content:
     """Render the line above the value: the name of the secret, and when the value will be hidden."""
     if row is None:
-        return build_content([("No secrets yet. Press a to add one.", MUTED)])
+        return Content("")
     name = one_line(row.key, 60)
     if isinstance(row.secret, ExposedSecret):
         return build_content(

@@ -10,8 +10,10 @@ from textual.content import Content
 
 from store.model.session import Session
 from store.model.session_card import RelatedSession, SessionCard
+from store.model.status import find_status
 from store.resume.check_results import SourceState
 from store.text.sanitize import cell_width, one_line
+from store.text.tags import format_tags
 from tui.render.styles import FAINT, MUTED, StyledLine, build_content, format_age, format_count, parse_time, plain_text
 from tui.render.word_wrap import wrap_text
 
@@ -41,10 +43,14 @@ class CardField(NamedTuple):
 # ── the head of a conversation ────────────────────────────────────────────────────────────────────
 
 
-def render_card_line(session: Session, width: int) -> Content:
-    """Render who spoke where: `ada · telegram 648079060 · openai · sandbox (docker)`. Unknown parts are left out."""
+def render_card_line(session: Session, width: int, folder: str = "") -> Content:
+    """Render who spoke where: `ada · telegram 648079060 · openai · sandbox (docker)`. Unknown parts are left out.
+
+    The folder comes first. It is empty if the line above names it.
+    """
     relation = _RELATION_NAMES.get(session.relation or "", "child")
     parts = [
+        folder,
         session.user,
         " ".join(filter(None, [session.channel, session.channel_id])),
         session.provider,
@@ -117,6 +123,8 @@ def _list_source(card: SessionCard, state: SourceState | None) -> Iterator[CardF
 
 
 def _list_times(session: Session, now: datetime) -> Iterator[CardField]:
+    process = f"process {session.process}" if session.process else ""
+    yield CardField("status", find_status(session, now), process)
     for label, at in (("created", session.created_at), ("updated", session.updated_at)):
         time = parse_time(at)
         yield CardField(label, at, f"{time:%Y-%m-%d %H:%M} here, {format_age(at, now)}" if time else "")
@@ -149,7 +157,7 @@ def _list_knowledge(card: SessionCard, now: datetime) -> Iterator[CardField]:
         covered = card.summary.up_to_turn
         coverage = f"covers {covered:,} of {format_count(card.session.turns, 'turn')}" if covered else ""
         yield CardField("summary", card.summary.text, coverage)
-    yield CardField("tags", ", ".join(card.tags))
+    yield CardField("tags", format_tags(card.tags))
     for note in card.notes:
         where = f"on {note.entry}, " if note.entry else ""
         yield CardField("note", note.text, where + format_age(note.created_at, now))

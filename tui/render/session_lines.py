@@ -9,9 +9,23 @@ from os.path import expanduser
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.model.session import Relation, Session
-from store.search.list_rows import BEST_MATCHES, EMPTY_SESSIONS, Grouping, Heading, SessionListLayout, SessionRow
-from store.search.sql import EXPIRING_WINDOW, LIVE_WINDOW
+from store.model.status import SessionStatus, find_status, is_recent
+from store.search.list_rows import (
+    BEST_MATCHES,
+    EMPTY_SESSIONS,
+    OTHER_SESSIONS,
+    PINNED_SESSIONS,
+    TOOL_OUTPUT,
+    Grouping,
+    Heading,
+    SessionListLayout,
+    SessionRow,
+)
+from store.search.sql import EXPIRING_WINDOW
+from store.sources import source_label
 from store.text.sanitize import ELLIPSIS, cell_width, one_line, sanitize
+from store.text.tags import format_tag
+from tui.render import glyphs
 from tui.render.styles import (
     ERROR,
     FAINT,
@@ -23,6 +37,7 @@ from tui.render.styles import (
     agent_badge,
     fit_line,
     format_age,
+    format_counts,
     highlight_matches,
     parse_time,
     session_location,
@@ -36,34 +51,25 @@ if TYPE_CHECKING:
 MIN_SNIPPET_CELLS = 24
 """The least width in which a snippet is worth showing."""
 
-LIVE_STYLE = "$text-success"
+NAME_CELLS = 48
+"""The width of a list from which it shows the names of agents."""
+
+MAX_NAME_CELLS = 20
+
+STATUS_MARKS: dict[SessionStatus, tuple[str, str, str]] = {
+    "working": (glyphs.WORKING, "$text-success", "working"),
+    "waiting": (glyphs.WAITING, WARNING, "waiting for you"),
+    "idle": (glyphs.IDLE, FAINT, "idle"),
+    "ended": (glyphs.ENDED, FAINT, "ended"),
+}
+"""Holds the sign of each status, its style and its words."""
 
 _RELATION_BADGES: dict[Relation, tuple[str, str]] = {
-    "fork": ("↱", " fork"),
-    "delegate": ("↳", " sub-agent"),
-    "sidechain": ("↳", " sub-agent"),
-    "superseded": ("⤺", " superseded"),
+    "fork": (glyphs.FORK, " fork"),
+    "delegate": (glyphs.SUB_AGENT, " sub-agent"),
+    "sidechain": (glyphs.SUB_AGENT, " sub-agent"),
+    "superseded": (glyphs.SUPERSEDED, " superseded"),
 }
-
-SIGN_LEGEND = (
-    ("★", "pinned"),
-    ("✓", "selected: the next action applies to all selected sessions"),
-    ("⟲", "turns: a prompt and everything up to the next prompt"),
-    ("⚙", "tool calls"),
-    ("✗", "failed tool calls"),
-    ("●", "live: changed in the last two minutes"),
-    ("▸ +3", "three sessions that came from this one, folded"),
-    ("↱", "forked from another session"),
-    ("↳", "sub-agent of another session"),
-    ("⤺", "superseded: its agent rewrote it"),
-    ("∑", "has a summary"),
-    ("🔒", "has secrets"),
-    ("⌫", "gone: its agent no longer has it"),
-    ("⏳", "days until its agent deletes it"),
-    ("▫", "archived"),
-    ("#", "your tags"),
-)
-"""Explains the signs in a row."""
 
 
 class TreePrefix(NamedTuple):
@@ -80,7 +86,7 @@ ROOT_PREFIX = TreePrefix()
 def build_tree_prefix(listing: SessionListLayout, row: int, children: int) -> TreePrefix:
     """Build the tree lines of a row from `├`, `└` and `│`. A `▸` marks a row with folded children."""
     depth = listing.depth(row)
-    fold = " " if not children else "▾" if listing.keys[row] in listing.options.unfolded else "▸"
+    fold = " " if not children else glyphs.fold_mark(listing.keys[row] in listing.options.unfolded)
     if not depth:
         return TreePrefix(fold_sign=fold)
     ancestors = "".join("│ " if listing.has_guide(row, level) else "  " for level in range(1, depth))
@@ -102,7 +108,7 @@ def render_session(
 
 def _render_title_line(session: Session, hit: Hit | None, width: int, prefix: TreePrefix) -> tuple[StyledLine, int]:
     """Return the first line, and the room that is left after the title."""
-    lead: StyledLine = [("★ ", WARNING) if session.pinned else ("  ", ""), (prefix.first, FAINT)]
+    lead: StyledLine = [(f"{glyphs.PINNED} ", WARNING) if session.pinned else ("  ", ""), (prefix.first, FAINT)]
     title = one_line(session_title(session), width - 2 - cell_width(prefix.first))
     room = width - 2 - cell_width(prefix.first) - cell_width(title) - 2
     pieces = [*lead, (title, STRONG if not prefix.first else "")]
@@ -119,26 +125,31 @@ def _render_details_line(
 ) -> StyledLine:
     """Render the folder, age, counts and badges. In a narrow list the snippet takes their place."""
     session = row.session
-    pieces: StyledLine = [
-        (f"{prefix.fold_sign} ", FAINT),
-        (prefix.second, FAINT),
-        agent_badge(session.source),
-        (" ", ""),
-    ]
-    if is_live(session, now):
-        pieces.append(("● ", LIVE_STYLE))
+    pieces: StyledLine = [(f"{prefix.fold_sign} ", FAINT), (prefix.second, FAINT), *_render_agent(session, width)]
+    pieces += render_status_sign(session, now)
     age = format_age(session.updated_at, now)
     if snippet:
         pieces.append((f"{age} ", MUTED))
         pieces += render_snippet(snippet, width - sum(cell_width(text) for text, _ in pieces), MUTED)
         return pieces
-    counts = [f"{n:,}{sign}" for n, sign in ((session.turns, "⟲"), (session.tool_calls, "⚙")) if n]
     location = one_line(session_location(session), min(width // 3, 40))
-    pieces.append((" · ".join(filter(None, [location, age, " ".join(counts)])), MUTED))
-    if session.errors:
-        pieces.append((f" {session.errors:,}✗", ERROR))
     room = width - sum(cell_width(text) for text, _ in pieces)
-    return [*pieces, *_fit_badges(list_badges(row, prefix, now), room)]
+    badges = list(list_badges(row, prefix, now))
+    for in_words in (True, False):
+        counts, failures = format_counts(session.turns, session.tool_calls, session.errors, in_words=in_words)
+        text = " · ".join(filter(None, [location, age, counts]))
+        left = room - cell_width(text + failures)
+        if left >= sum(cell_width(f"  {sign}{word}") for sign, word in badges):
+            break
+    return [*pieces, (text, MUTED), (failures, ERROR), *_fit_badges(badges, left)]
+
+
+def _render_agent(session: Session, width: int) -> StyledLine:
+    """Return the name of the agent, or two letters in a narrow list."""
+    badge = agent_badge(session.source)
+    if width < NAME_CELLS or not session.source:
+        return [badge, (" ", "")]
+    return [(one_line(source_label(session.source), MAX_NAME_CELLS), badge.style), (" · ", FAINT)]
 
 
 def _fit_badges(badges: Iterable[SessionBadge], room: int) -> Iterator[StyledText]:
@@ -160,22 +171,26 @@ SessionBadge = tuple[str, str]
 def list_badges(row: SessionRow, prefix: TreePrefix, now: datetime) -> Iterator[SessionBadge]:
     """Yield the badges of a session, the most important first, because a narrow list cannot show all."""
     session = row.session
-    if prefix.fold_sign == "▸":
+    if prefix.fold_sign == glyphs.FOLDED:
         yield f"+{row.children:,}", ""
     if row.has_summary:
-        yield "∑", ""
+        yield glyphs.SUMMARY, ""
     if row.has_secrets:
-        yield "🔒", ""
+        yield glyphs.SECRETS, ""
+    if row.has_notes:
+        yield glyphs.NOTE, ""
     if session.relation:
         yield _RELATION_BADGES[session.relation]
     if session.gone:
-        yield "⌫", " gone"
+        yield glyphs.GONE, " gone"
     elif (left := days_left(session, now)) is not None:
-        yield f"⏳{left}d", ""
+        yield f"{glyphs.EXPIRES}{left}d", ""
+    if session.deleted:
+        yield glyphs.TRASHED, " in the trash"
     if session.archived:
-        yield "▫", " archived"
+        yield glyphs.ARCHIVED, " archived"
     for tag in row.tags:
-        yield f"#{one_line(tag, 20)}", ""
+        yield f"#{format_tag(one_line(tag, 20))}", ""
 
 
 def days_left(session: Session, now: datetime) -> int | None:
@@ -184,14 +199,20 @@ def days_left(session: Session, now: datetime) -> int | None:
     return max((expiry - now).days, 0) if expiry is not None and expiry - now < EXPIRING_WINDOW else None
 
 
-def is_live(session: Session, now: datetime) -> bool:
-    """Return whether a session changed so recently that it is probably still running."""
-    updated = parse_time(session.updated_at)
-    return updated is not None and abs(now - updated) < LIVE_WINDOW and not session.gone
+def render_status_sign(session: Session, now: datetime) -> StyledLine:
+    """Render that a session works, waits or has ended within a day. The many others have no sign."""
+    status = find_status(session, now)
+    if status == "idle" or not is_recent(session, now):
+        return []
+    sign, style, _ = STATUS_MARKS[status]
+    return [(f"{sign} ", style)]
 
 
 def render_snippet(hit: Hit, room: int, style: str) -> Iterator[StyledText]:
     """Yield the snippet with its matches highlighted. It is cut so that the first match is visible."""
+    if hit.field == "note":
+        yield f"{glyphs.NOTE} ", style
+        room -= 2
     text, begin = hit.snippet, 0
     if hit.highlights and hit.highlights[0][0] > room // 3:
         begin = hit.highlights[0][0] - room // 4
@@ -208,19 +229,30 @@ def render_snippet(hit: Hit, room: int, style: str) -> Iterator[StyledText]:
 HEADING_STYLE = "bold $text-secondary"
 
 
-def render_group_heading(heading: Heading, group: Grouping, width: int, now: datetime) -> StyledLine:
-    count = f"{heading.sessions:,}"
-    is_empty_group = heading.value == EMPTY_SESSIONS
-    pieces: StyledLine = [agent_badge(heading.value), (" ", "")] if group == "agent" and not is_empty_group else []
+_SPECIAL_HEADINGS = {
+    EMPTY_SESSIONS: "Empty",
+    TOOL_OUTPUT: "In tool output",
+    PINNED_SESSIONS: "Pinned",
+    OTHER_SESSIONS: "Others",
+}
+
+
+def render_group_heading(
+    heading: Heading, group: Grouping, width: int, now: datetime, *, has_more: bool = False
+) -> StyledLine:
+    """Render a heading and its number of sessions. `has_more` says that only the newest are listed."""
+    count = f"the newest {heading.sessions:,} · A shows all" if has_more else f"{heading.sessions:,}"
+    special = _SPECIAL_HEADINGS.get(heading.value)
+    pieces: StyledLine = [agent_badge(heading.value), (" ", "")] if group == "agent" and not special else []
     room = width - len(count) - 2 - sum(cell_width(text) for text, _ in pieces)
-    name = "Empty" if is_empty_group else one_line(_group_name(heading.value, group, now), room)
+    name = special or one_line(_group_name(heading.value, group, now), room)
     return fit_line([*pieces, (name, HEADING_STYLE), ("  ", ""), (count, FAINT)], width)
 
 
 def render_empty_group(count: int, width: int, *, is_unfolded: bool) -> tuple[StyledLine, StyledLine]:
     """Render the row under which the sessions without turns are folded."""
     noun = "session" if count == 1 else "sessions"
-    hint = "▾ ← hides them" if is_unfolded else "▸ → shows them"
+    hint = f"{glyphs.fold_mark(is_unfolded)} " + ("← hides them" if is_unfolded else "→ shows them")
     return fit_line([(f"  {count:,} {noun} without a turn", MUTED)], width), fit_line([(hint, FAINT)], width)
 
 

@@ -9,17 +9,42 @@ from functools import lru_cache
 from pathlib import PurePath
 
 from textual.content import Content
+from textual.theme import Theme
 
 from store import sources
 from store.model.session import LIBRARY_SOURCE, Session
 from store.sources import Badge
 from store.text.sanitize import cell_width, one_line, truncate
+from tui.render import glyphs
 
-MUTED = "$foreground 65%"
-FAINT = "$foreground 45%"
+MUTED = "$foreground 75%"
+FAINT = "$foreground 60%"
 STRONG = "bold"
 ERROR = "$text-error"
 WARNING = "$text-warning"
+
+THEME = Theme(
+    name="backscroll",
+    dark=True,
+    primary="#7AA2F7",
+    secondary="#BB9AF7",
+    accent="#FF9E64",
+    warning="#E0AF68",
+    error="#F7768E",
+    success="#9ECE6A",
+    foreground="#C8D3F5",
+    background="#16161E",
+    surface="#1E2030",
+    panel="#2A2E42",
+    variables={
+        "primary-muted": "#28304E",
+        "footer-background": "#1E2030",
+        "footer-key-foreground": "#FF9E64",
+        "footer-description-foreground": "#A9B1D6",
+        "input-selection-background": "#7AA2F7 35%",
+    },
+)
+"""The theme of the browser until a person chooses another one. A test checks its contrasts."""
 
 StyledText = tuple[str, str]
 """Holds a text and its style."""
@@ -66,6 +91,15 @@ def highlight_matches(line: Iterable[StyledText], words: re.Pattern[str], style:
 def format_count(n: int, thing: str) -> str:
     """Return e.g. `1 turn` or `12 turns`. Zero is an empty string, so that callers can leave it out."""
     return f"{n:,} {thing}{'' if n == 1 else 's'}" if n else ""
+
+
+def format_counts(turns: int, calls: int, failures: int, *, in_words: bool) -> tuple[str, str]:
+    """Return `3 turns · 8 calls` and ` · 2 failed`, or the same with marks: `3⟲ 8⚙` and ` 2✗`. Zeros are left out."""
+    if in_words:
+        counts = filter(None, [format_count(turns, "turn"), format_count(calls, "call")])
+        return " · ".join(counts), f" · {failures:,} failed" if failures else ""
+    marked = [f"{n:,}{mark}" for n, mark in ((turns, glyphs.TURNS), (calls, glyphs.CALLS)) if n]
+    return " ".join(marked), f" {failures:,}{glyphs.FAILED}" if failures else ""
 
 
 def format_size(size: int) -> str:

@@ -11,6 +11,7 @@ from store.model.knowledge import Summary
 from store.model.session import Session
 from store.model.timeline import TurnOutline
 from store.text.sanitize import expand_tabs, one_line, sanitize
+from tui.render import glyphs
 from tui.render.line_diff import ADDED, REMOVED, render_text_diff
 from tui.render.styles import (
     FAINT,
@@ -23,6 +24,7 @@ from tui.render.styles import (
     format_count,
     session_title,
 )
+from tui.render.viewport import RenderedLine
 
 BAR_CELLS = 24
 AUTHOR_LABELS = {"source": "its agent", "person": "a person", "library": "the library"}
@@ -62,7 +64,8 @@ def render_covered_turn(turn: TurnOutline, saved: int | None, planned: int | Non
         (True, False): ("┊", REMOVED),
         (False, False): ("┊", FAINT),
     }[before, after]
-    end = "◂ ends here" if turn.n == planned else "◂ ended here" if turn.n == saved else ""
+    verb = "ends" if turn.n == planned else "ended" if turn.n == saved else ""
+    end = f"{glyphs.COVERED_END} {verb} here" if verb else ""
     room = max(width - digits - 3 - (len(end) + 1 if end else 0), 1)
     prompt = one_line(turn.prompt, room) or "…"
     line = build_content([bar, (f" {turn.n:>{digits}} ", FAINT), (prompt, "" if after else MUTED)])
@@ -75,7 +78,7 @@ def render_version_row(version: Summary, now: datetime, width: int) -> Content:
     turns = "" if version.up_to_turn is None else f"to turn {version.up_to_turn:,}"
     author = AUTHOR_LABELS.get(version.origin, one_line(version.origin, 12))
     pieces: list[StyledText] = [
-        ("● " if version.current else "  ", COVERED_STYLE),
+        (f"{glyphs.CHOSEN} " if version.current else "  ", COVERED_STYLE),
         (f"{format_age(version.created_at, now):>8}", MUTED),
         (f"  by {author:<11}", MUTED),
         (f" {turns:<14} ", FAINT),
@@ -84,17 +87,14 @@ def render_version_row(version: Summary, now: datetime, width: int) -> Content:
     return (start + Content(one_line(version.text, max(width - start.cell_length, 1)))).truncate(width, ellipsis=True)
 
 
-def render_version_diff(version: Summary, current: Summary | None) -> list[Content]:
+def render_version_diff(version: Summary, current: Summary | None) -> list[RenderedLine]:
     """Render how the summary would change if this version was restored."""
     if current is not None and version.key == current.key:
         return [build_content([("This is the current version.", MUTED)])]
-    lines = render_text_diff(current.text if current else "", version.text)
     head = [build_content([("Restoring this version would change:", MUTED)]), Content("")]
-    return [
-        *head,
-        *(lines or [build_content([("Nothing in the text.", MUTED)])]),
-        *_render_coverage_change(current, version),
-    ]
+    changes = render_text_diff(current.text if current else "", version.text)
+    nothing = [build_content([("Nothing in the text.", MUTED)])]
+    return [*head, *(changes or nothing), *_render_coverage_change(current, version)]
 
 
 def _render_coverage_change(current: Summary | None, version: Summary) -> Iterator[Content]:

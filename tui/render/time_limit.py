@@ -9,11 +9,27 @@ machine does not change what is shown. Signals are handled only in the main thre
 from __future__ import annotations
 
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable
+from types import FrameType
 from typing import TypeVar
 
 LIMIT_SECONDS = 0.2
+"""Limits the rendering of one text in a process that does nothing else."""
+
+PAINT_LIMIT_SECONDS = 0.02
+"""Limits the rendering of one text in the thread that paints."""
+
+NEXT_LIMIT_SECONDS = 0.002
+"""Limits the other items of a screen after one item was too slow, because the screen waits for all of them."""
+
+SCREEN_SECONDS = 0.25
+"""Items that are rendered within this time are taken for items of the same screen."""
+
+_REPEAT_SECONDS = 0.004
+"""Interrupts again after this time, because Python ignores an exception that is raised in a destructor."""
 
 T = TypeVar("T")
 
@@ -22,27 +38,77 @@ class _TimeLimitReached(BaseException):
     """Ends a rendering that takes too long. It is not an Exception, so that no parser catches it."""
 
 
-def run_with_time_limit(render: Callable[[], T], fallback: Callable[[], T]) -> T:
+class _Timer:
+    """Raises `_TimeLimitReached` in the main thread, for as long as it is active."""
+
+    is_active = False
+
+    def start(self, seconds: float) -> None:
+        self.is_active = True
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds, _REPEAT_SECONDS)
+
+    def stop(self) -> None:
+        self.is_active = False  # first, because a signal may be waiting to be handled
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    def handle_signal(self, _: int, frame: FrameType | None) -> None:
+        """End the rendering, but not in the middle of an import: the module would stay half loaded."""
+        if self.is_active and not _is_importing(frame):
+            raise _TimeLimitReached
+
+
+_timer = _Timer()
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _ignore_time_limit(unraisable: sys.UnraisableHookArgs) -> None:
+    """Print nothing on the screen when a destructor was interrupted. The timer interrupts again."""
+    if not isinstance(unraisable.exc_value, _TimeLimitReached):
+        sys.__unraisablehook__(unraisable)
+
+
+def run_with_time_limit(render: Callable[[], T], fallback: Callable[[], T], seconds: float = PAINT_LIMIT_SECONDS) -> T:
     """Return what `render` returns, or what `fallback` returns if `render` takes too long.
 
     Inside another call, the limit of the outer call applies.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         return render()
-    if signal.getitimer(signal.ITIMER_VIRTUAL)[0]:
+    if _timer.is_active:
         return render()
-    before = signal.signal(signal.SIGVTALRM, _raise_time_limit_reached)
+    previous_handler = signal.signal(signal.SIGVTALRM, _timer.handle_signal)
+    previous_hook, sys.unraisablehook = sys.unraisablehook, _ignore_time_limit
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_SECONDS)
+        _timer.start(seconds)
         try:
             return render()
         finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            _timer.stop()
     except _TimeLimitReached:
-        return fallback()
+        _timer.stop()
     finally:
-        signal.signal(signal.SIGVTALRM, before)
+        signal.signal(signal.SIGVTALRM, previous_handler)
+        sys.unraisablehook = previous_hook
+    return fallback()
 
 
-def _raise_time_limit_reached(*_: object) -> None:
-    raise _TimeLimitReached
+class PaintTimeLimit:
+    """Limits the time that the thread that paints spends on the items of one screen."""
+
+    def __init__(self) -> None:
+        self._exceeded_at = float("-inf")
+
+    def run(self, render: Callable[[], T]) -> T | None:
+        """Return what `render` returns, or None if it takes too long."""
+        is_next = time.monotonic() - self._exceeded_at < SCREEN_SECONDS
+        return run_with_time_limit(render, self._give_up, NEXT_LIMIT_SECONDS if is_next else PAINT_LIMIT_SECONDS)
+
+    def _give_up(self) -> None:
+        self._exceeded_at = time.monotonic()

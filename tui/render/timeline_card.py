@@ -3,40 +3,60 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from textual.content import Content
 
 from store.model.entry import Attachment, readable_text
+from store.model.knowledge import Note
 from store.model.session import UNKNOWN_USER, Session
+from store.model.status import find_status, is_recent
 from store.model.timeline import TimelineOutline, TurnOutline
+from store.sources import source_label
 from store.text.sanitize import cell_width, one_line
+from tui.render import glyphs
 from tui.render.code import highlight_code
 from tui.render.markdown import CODE_BACKGROUND, render_markdown
 from tui.render.session_card import render_card_line
-from tui.render.session_lines import abbreviate_home
+from tui.render.session_lines import STATUS_MARKS, abbreviate_home
 from tui.render.styles import (
     ERROR,
     FAINT,
     MUTED,
     STRONG,
+    WARNING,
     StyledText,
     agent_badge,
     build_content,
     format_age,
     format_count,
+    format_counts,
     format_size,
     parse_time,
     session_title,
 )
 from tui.render.timeline_items import TimelineItem
-from tui.render.tool_call import format_duration, render_call_body, render_call_line, render_failure_reason
+from tui.render.tool_call import (
+    format_duration,
+    render_call_body,
+    render_call_line,
+    render_failure_reason,
+    render_plain_output,
+)
 from tui.render.viewport import Viewport, prefix_lines, render_plain_text
+from tui.render.word_wrap import wrap_text
 
 COVERAGE_CELLS = 15
-GUTTER_CELLS = 12
+GUTTER_CELLS = 13
 """The width of a number and a bar at the end of a card's title."""
+
+MAX_NOTE_LINES = 4
+"""Limits the lines of notes at the head of a session. The session card shows all of them."""
+
+WORDS_CELLS = 80
+"""The width from which a folded card shows counts in words."""
 
 RULE_STYLE = "$foreground 15%"
 
@@ -47,23 +67,36 @@ _FENCE = re.compile(r"^(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^\1[ \t]*$", re.
 # ── the heading ───────────────────────────────────────────────────────────────────────────────────
 
 
-def render_session_heading(session: Session, width: int, now: datetime) -> Content:
+def render_session_heading(session: Session, width: int, now: datetime, *, hidden_events: int = 0) -> Content:
     """Render the title of a session, its agent, counts, age and folder, and below them who spoke where, if known."""
     details: list[StyledText] = [
-        (one_line(session.source, 20), agent_badge(session.source).style),
+        (one_line(source_label(session.source), 20), agent_badge(session.source).style),
         (one_line(session.model, 40), MUTED),
         (format_count(session.turns, "turn"), MUTED),
         (format_count(session.tool_calls, "call"), MUTED),
         (f"{session.errors:,} failed" if session.errors else "", ERROR),
         ("loading…" if session.depth == "text" else "", STRONG),
+        _render_status(session, now),
         (format_age(session.updated_at, now), MUTED),
-        (one_line(abbreviate_home(session.cwd), width), MUTED),
+        (f"{format_count(hidden_events, 'event')} hidden" if hidden_events else "", FAINT),
     ]
     details_line = Content.styled(" · ", MUTED).join([build_content([detail]) for detail in details if detail[0]])
+    folder = one_line(abbreviate_home(session.cwd), width)
+    if folder and details_line.cell_length + cell_width(folder) + len(" · ") <= width:
+        details_line += build_content([(f" · {folder}", MUTED)])
+        folder = ""
     title = one_line(session_title(session), width)
     details_line = details_line.truncate(width, ellipsis=True)
-    lines = [Content.styled(title, STRONG), details_line, render_card_line(session, width)]
+    lines = [Content.styled(title, STRONG), details_line, render_card_line(session, width, folder)]
     return Content("\n").join([line for line in lines if line])
+
+
+def _render_status(session: Session, now: datetime) -> StyledText:
+    """Render what the session does. An old session that has not ended is idle, which goes without saying."""
+    status = find_status(session, now)
+    sign, style, words = STATUS_MARKS[status]
+    is_known = status == "ended" or (session.activity and is_recent(session, now))
+    return (f"{sign} {words}", style) if is_known else ("", "")
 
 
 def render_summary_coverage(outline: TimelineOutline, width: int) -> Content:
@@ -76,6 +109,18 @@ def render_summary_coverage(outline: TimelineOutline, width: int) -> Content:
     bar: list[StyledText] = [("━" * filled_cells, "$text-success"), ("─" * (COVERAGE_CELLS - filled_cells), FAINT)]
     line = build_content([("summary covers ", MUTED), *bar, (f" {covered:,} of {last:,}", MUTED)])
     return line.truncate(width, ellipsis=True)
+
+
+def render_session_notes(notes: Sequence[Note], width: int) -> Content:
+    """Render the notes on a session, the newest first, or nothing if there are none."""
+    lines: list[Content] = []
+    for note in reversed(notes):
+        for number, text in enumerate(wrap_text(note.text.strip("\n"), width - 2)):
+            lines.append(build_content([("  " if number else f"{glyphs.NOTE} ", WARNING), (text, "")]))
+    if len(lines) > MAX_NOTE_LINES:
+        more = format_count(len(lines) - MAX_NOTE_LINES + 1, "more line")
+        lines[MAX_NOTE_LINES - 1 :] = [build_content([(f"  … {more} · I to read", FAINT)])]
+    return Content("\n").join([line.truncate(width, ellipsis=True) for line in lines])
 
 
 # ── the title of a card ───────────────────────────────────────────────────────────────────────────
@@ -98,7 +143,7 @@ class TurnGutter:
         amount = self._amount(turn)
         if not amount:
             return Content(" " * GUTTER_CELLS)
-        number = format_duration(amount * 1000) if self.shows_time else format_short_number(int(amount))
+        number = format_duration(amount * 1000) if self.shows_time else f"{format_short_number(int(amount))} tok"
         bar = _BARS[min(int(amount / self._maximum * len(_BARS)), len(_BARS) - 1)]
         return build_content([(f"{number} ".rjust(GUTTER_CELLS - 2), FAINT), (bar, "$text-secondary"), (" ", "")])
 
@@ -122,14 +167,17 @@ def render_card_title(
 ) -> Content:
     """Render `12  you · 10:41`. A folded card adds its prompt and counts. Pass a model to show that it changed."""
     room = max(viewport.width - GUTTER_CELLS, 1)
-    pieces: list[StyledText] = [("▸ " if folded else "", MUTED), (f"{turn.n:,}  " if turn.n else "", FAINT)]
+    pieces: list[StyledText] = [
+        (f"{glyphs.FOLDED} " if folded else "", MUTED),
+        (f"{turn.n:,}  " if turn.n else "", FAINT),
+    ]
     pieces += _render_speaker(turn, with_date) if turn.n else [("before the first prompt", MUTED)]
     if model:
         pieces.append((f" · now {one_line(model, 40)}", MUTED))
     if folded:
         pieces += [("  ", ""), (one_line(turn.prompt, room), STRONG)]
-        calls = f"  {turn.calls:,}⚙" if turn.calls else ""
-        errors = f" {turn.errors:,}✗" if turn.errors else ""
+        calls, errors = format_counts(0, turn.calls, turn.errors, in_words=viewport.width >= WORDS_CELLS)
+        calls = f"  {calls}"
         room -= cell_width(calls + errors)
         line = viewport.apply_highlight(build_content(pieces)).truncate(room, ellipsis=True)
         line += Content(" " * (room - line.cell_length)) + build_content([(calls, FAINT), (errors, ERROR)])
@@ -157,6 +205,26 @@ def render_unloaded_card(turn: TurnOutline, title: Content, viewport: Viewport) 
 # ── the items of a card ───────────────────────────────────────────────────────────────────────────
 
 
+class ItemRendering(NamedTuple):
+    """Holds everything that the lines of an item depend on, so that another process can render it."""
+
+    item: TimelineItem
+    viewport: Viewport
+    is_open: bool
+
+    def render(self) -> list[Content]:
+        return list(render_item(self.item, self.viewport, is_open=self.is_open))
+
+    def render_without_styles(self) -> list[Content]:
+        """Render the item without parsing its text, which takes little time for any text."""
+        if self.item.kind not in ("call", "result"):
+            return list(render_plain_text(self.item.text, self.viewport))
+        first = self.viewport.truncate(
+            build_content([(f"{glyphs.CALLS} ", MUTED), (one_line(self.item.label, 40), STRONG)])
+        )
+        return [first, *(render_plain_output(self.item, self.viewport) if self.is_open else ())]
+
+
 def render_item(item: TimelineItem, viewport: Viewport, *, is_open: bool) -> Iterator[Content]:
     """Render an item, without the blank line before it and without the title above a prompt."""
     match item.kind:
@@ -176,12 +244,30 @@ def render_item(item: TimelineItem, viewport: Viewport, *, is_open: bool) -> Ite
         case "compaction":
             yield from _render_compaction(item, viewport, is_open=is_open)
         case "event":
-            style, sign = (ERROR, "✗ ") if item.has_failed else (FAINT, "· ")
-            yield viewport.truncate(build_content([(sign, style), (one_line(item.text, viewport.width), style)]))
+            yield from _render_event(item, viewport)
         case "attachment":
             yield viewport.truncate(build_content(_render_attachment(item)))
+        case "note":
+            yield from _render_note(item, viewport)
         case "opaque":
-            yield viewport.truncate(build_content([("⋯ ", FAINT), (one_line(item.label, 40) or "unknown part", FAINT)]))
+            yield viewport.truncate(
+                build_content([(f"{glyphs.UNKNOWN} ", FAINT), (one_line(item.label, 40) or "unknown part", FAINT)])
+            )
+
+
+def _render_event(item: TimelineItem, viewport: Viewport) -> Iterator[Content]:
+    """Render an event on one line. A failure is rendered in full, because it tells why a session ended."""
+    style, sign = (f"bold {ERROR}", glyphs.FAILED) if item.has_failed else (FAINT, glyphs.EVENT)
+    if not item.has_failed:
+        yield viewport.truncate(build_content([(f"{sign} ", style), (one_line(item.text, viewport.width), style)]))
+        return
+    text = item.text.strip("\n")[:MAX_FAILURE_CHARACTERS]
+    for number, line in enumerate(render_plain_text(text, viewport.narrow_by(2), ERROR)):
+        yield build_content([(f"{sign} " if not number else "  ", style)]) + line
+
+
+MAX_FAILURE_CHARACTERS = 2_000
+"""Limits the text of a failure. The record has the rest."""
 
 
 def _render_prompt(text: str, viewport: Viewport) -> Iterator[Content]:
@@ -205,7 +291,10 @@ def _render_foldable(
     item: TimelineItem, viewport: Viewport, label: str, is_open: bool, style: str
 ) -> Iterator[Content]:
     lines = item.text.strip("\n").count("\n") + 1
-    head: list[StyledText] = [("▾ " if is_open else "▸ ", MUTED), (f"{label}, {format_count(lines, 'line')}", MUTED)]
+    head: list[StyledText] = [
+        (f"{glyphs.fold_mark(is_open)} ", MUTED),
+        (f"{label}, {format_count(lines, 'line')}", MUTED),
+    ]
     if is_open:
         yield viewport.truncate(build_content(head))
         yield from prefix_lines(_INDENT, render_plain_text(item.text, viewport.narrow_by(2), style))
@@ -215,9 +304,17 @@ def _render_foldable(
         )
 
 
+def _render_note(item: TimelineItem, viewport: Viewport) -> Iterator[Content]:
+    """Render a note with a bar at its side, so that it is not taken for something that was said."""
+    time = parse_time(item.label)
+    head = f"{glyphs.NOTE} note" + (f" · {time:%Y-%m-%d %H:%M}" if time else "")
+    yield viewport.truncate(build_content([(head, WARNING)]))
+    yield from prefix_lines(("▎ ", WARNING), render_plain_text(item.text, viewport.narrow_by(2)))
+
+
 def _render_compaction(item: TimelineItem, viewport: Viewport, *, is_open: bool) -> Iterator[Content]:
-    sign = "" if not item.is_foldable else "▾ " if is_open else "▸ "
-    label = f" {sign}∑ earlier turns summarised "
+    sign = f"{glyphs.fold_mark(is_open)} " if item.is_foldable else ""
+    label = f" {sign}{glyphs.SUMMARY} earlier turns summarised "
     before = min(4, viewport.width)
     after = max(viewport.width - before - cell_width(label), 0)
     rule = build_content([("─" * before, FAINT), (label, "$text-secondary"), ("─" * after, FAINT)])
@@ -231,15 +328,15 @@ def _render_attachment(item: TimelineItem) -> list[StyledText]:
     part = item.entry.parts[item.part_index or 0]
     if not isinstance(part, Attachment):
         return []
-    sign = "▣ " if part.media_type.startswith("image") else "⎘ "
+    sign = glyphs.IMAGE if part.media_type.startswith("image") else glyphs.FILE
     size = format_size(part.size) if part.size is not None else ""
     details = [one_line(part.name, 60), one_line(part.media_type, 40), size]
-    return [(sign, "$text-secondary"), (" · ".join(filter(None, details)) or "attachment", MUTED)]
+    return [(f"{sign} ", "$text-secondary"), (" · ".join(filter(None, details)) or "attachment", MUTED)]
 
 
 def estimate_height(item: TimelineItem, width: int, *, is_open: bool) -> int:
     """Estimate the height of an item in lines without rendering it."""
-    if item.kind in ("prompt", "text") or (is_open and item.is_foldable):
+    if item.kind in ("prompt", "text", "note") or (is_open and item.is_foldable):
         text = readable_text(item.call.result)[:20_000] if item.call else item.text[:20_000]
-        return text.count("\n") + len(text) // max(width, 1) + 1
+        return text.count("\n") + len(text) // max(width, 1) + 1 + (item.kind == "note")
     return 1 + item.has_failed

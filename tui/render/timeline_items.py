@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from store.model.entry import (
@@ -19,12 +20,16 @@ from store.model.entry import (
     Turn,
     readable_text,
 )
+from store.model.knowledge import Note
 from store.model.session import entry_id
-from store.model.timeline import mentions_failure
+from store.model.timeline import is_bookkeeping, is_error_notice, mentions_failure
 
 ItemKind = Literal[
-    "prompt", "text", "context", "thinking", "call", "result", "attachment", "opaque", "event", "compaction"
+    "prompt", "text", "context", "thinking", "call", "result", "attachment", "opaque", "event", "compaction", "note"
 ]
+
+UNNAMED_EVENT = "event"
+"""Is shown for an event that has neither a text nor a name."""
 
 FOLDED_KINDS: frozenset[ItemKind] = frozenset(["context", "thinking", "call", "result", "compaction"])
 """Lists the kinds that are folded to one line at first."""
@@ -50,6 +55,16 @@ class TimelineItem:
     "Asks for a blank line before the item."
     merged_seqs: tuple[int, ...] = ()
     "More entries that are shown on the same line."
+    note: Note | None = None
+    "The note that the item shows. A person wrote it, on the entry of the item."
+
+    is_failure: bool = False
+    "Is true for a notice of the program that something failed."
+
+    @property
+    def identity(self) -> Hashable:
+        """Tells the item apart from the others of its turn, also after notes were added or deleted."""
+        return self.kind, self.entry.seq, self.part_index, self.note.id if self.note else None
 
     @property
     def is_foldable(self) -> bool:
@@ -59,7 +74,7 @@ class TimelineItem:
     def has_failed(self) -> bool:
         if self.call is not None:
             return self.call.status == "error"
-        return self.kind == "event" and mentions_failure(self.text)
+        return self.is_failure or (self.kind == "event" and mentions_failure(self.text))
 
     @property
     def entry_seqs(self) -> tuple[int, ...]:
@@ -69,21 +84,48 @@ class TimelineItem:
         return seqs if result_seq is None else (*seqs, result_seq)
 
     @property
-    def is_quiet(self) -> bool:
-        """True for an ordinary event. Agents record several per step, so they are merged into one line."""
-        return self.kind == "event" and not self.has_failed
+    def is_bookkeeping(self) -> bool:
+        """True for an event that tells a person nothing. Agents record several per step: they are merged or hidden."""
+        return self.kind == "event" and is_bookkeeping(self.text)
 
 
-def build_items(session_id: str, turn: Turn) -> list[TimelineItem]:
+def build_items(
+    session_id: str, turn: Turn, notes: Sequence[Note] = (), *, with_bookkeeping: bool = True
+) -> list[TimelineItem]:
+    """Return the items of a turn. Each note follows the entry that it is on."""
+    items = _insert_notes(_merge_bookkeeping(session_id, turn, with_bookkeeping), notes)
+    for previous, item in pairwise(items):
+        item.has_gap = not (item.kind in COMPACT_KINDS and previous.kind in COMPACT_KINDS)
+    return items
+
+
+def _insert_notes(items: list[TimelineItem], notes: Sequence[Note]) -> list[TimelineItem]:
+    """Insert each note after its entry. If nothing of the entry is shown, it follows the entries before that one."""
+    for note in notes if items else ():
+        seq = note.entry_seq or 0
+        shown = [n for n, item in enumerate(items) if seq in item.entry_seqs]
+        before = [n for n, item in enumerate(items) if item.entry.seq <= seq]
+        place = max(shown or before, default=0)
+        items.insert(place + 1, TimelineItem("note", items[place].entry, None, note.text, note.created_at, note=note))
+    return items
+
+
+def _merge_bookkeeping(session_id: str, turn: Turn, with_bookkeeping: bool) -> list[TimelineItem]:
     items: list[TimelineItem] = []
     for item in _ItemBuilder(session_id, turn).build():
-        if items and item.is_quiet and items[-1].is_quiet:
-            items[-1].text += f" · {item.text}"
+        if item.is_bookkeeping and not with_bookkeeping:
+            continue
+        if items and item.is_bookkeeping and items[-1].is_bookkeeping:
+            items[-1].text = _join_names(items[-1].text, item.text)
             items[-1].merged_seqs += (item.entry.seq,)
             continue
-        item.has_gap = not (items and item.kind in COMPACT_KINDS and items[-1].kind in COMPACT_KINDS)
         items.append(item)
     return items
+
+
+def _join_names(names: str, name: str) -> str:
+    """Join the names of events. Those without a name add nothing."""
+    return " · ".join(filter(None, [names, name if name != UNNAMED_EVENT else ""])) or UNNAMED_EVENT
 
 
 class _ItemBuilder:
@@ -104,7 +146,9 @@ class _ItemBuilder:
                 if entry.text.strip():
                     yield TimelineItem("context", entry, None, entry.text, "system prompt")
             elif entry.kind == "event":
-                yield TimelineItem("event", entry, None, entry.text or _event_text(entry))
+                yield TimelineItem("event", entry, None, entry.text or _event_text(entry) or UNNAMED_EVENT)
+            elif is_error_notice(entry.role, entry.model, entry.text):
+                yield TimelineItem("event", entry, None, entry.text, is_failure=True)
             elif entry.kind == "compaction":
                 yield TimelineItem("compaction", entry, None, entry.text)
             else:

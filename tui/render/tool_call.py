@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping
 
 from textual.content import Content
 
+from store.formats.exit_code import find_exit_code, is_exit_line
+from store.formats.file_changes import find_command, is_shell_tool
 from store.model.entry import Json, PairedCall, readable_text
 from store.text.sanitize import one_line
+from tui.render import glyphs
 from tui.render.code import highlight_code
-from tui.render.exit_code import find_exit_code
 from tui.render.line_diff import count_changed_lines, render_edit_diff
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, StyledText, build_content
 from tui.render.timeline_items import TimelineItem
-from tui.render.viewport import Viewport, prefix_lines, to_display_text
+from tui.render.viewport import RenderedLine, Viewport, prefix_lines, to_display_text
 
 DEFAULT_RESULT_LINES = 30
 """The number of lines of a result that are shown at first."""
@@ -38,10 +40,14 @@ _MAIN_ARGUMENTS = (
 )
 """Lists the arguments that describe a call best, in order."""
 
-_SHELL_TOOLS = {"bash", "shell", "exec", "run_shell_command", "run_command", "terminal", "local_shell"}
 _EXCEPTION_LINE = re.compile(r"\b[A-Za-z_.]{1,60}(?:Error|Exception)\b: \S")
 _FAILURE_WORDS = re.compile(r"error|exception|failed|fatal|denied|refused|not found|no such|cannot|unable", re.I)
 _FRAME_CHARACTERS = " \t│╷╵╭╰|"
+_TRAILER = re.compile(
+    r"(?:Error|Signal|Stderr|Exit Code|Background PIDs|Process Group PGID): ?(?:\(none\)|\(empty\)|\d{0,10})|</\w+>"
+)
+"""Matches the lines that Gemini CLI and its descendants add to the output of a command."""
+
 _REASON_LIMIT = 400
 """Limits the lines from the end of a result, and the characters of a line, that are searched for an error."""
 
@@ -57,16 +63,17 @@ def render_call_line(item: TimelineItem, viewport: Viewport, *, is_open: bool) -
     end = build_content([(f"  {duration}" if duration else "", FAINT), (f"  {status}" if status else "", style)])
     room = max(viewport.width - end.cell_length, 1)
     head: list[StyledText] = [
-        ("▾ " if is_open else "⚙ ", ERROR if item.has_failed else MUTED),
+        (f"{glyphs.UNFOLDED if is_open else glyphs.CALLS} ", ERROR if item.has_failed else MUTED),
         (name, STRONG),
         ("  ", ""),
     ]
     if item.kind == "result":
         head[1:2] = [("result of ", MUTED), (name, STRONG)]
-    subject = item.text if call is None or item.kind == "result" else call.arguments
-    head.append((one_line(_relative_path(describe_arguments(subject), viewport.cwd), room), MUTED))
+    has_arguments = call is not None and item.kind != "result"
+    subject = describe_call(call.name, call.arguments) if call and has_arguments else describe_arguments(item.text)
+    head.append((one_line(_relative_path(subject, viewport.cwd), room), MUTED))
     if call is not None and (changed := count_changed_lines(call.name, call.arguments)):
-        head += [(f"  +{changed[0]}", "$text-success"), (f" −{changed[1]}", "$text-error")]
+        head += [(f"  +{changed[0]}", "$text-success"), (f" {glyphs.REMOVED}{changed[1]}", "$text-error")]
     start = viewport.apply_highlight(build_content(head)).truncate(room, ellipsis=True)
     return (start + Content(" " * (room - start.cell_length)) + end).truncate(viewport.width)
 
@@ -75,9 +82,8 @@ def render_failure_reason(item: TimelineItem, viewport: Viewport) -> Iterator[Co
     """Yield the line of a failed result that most likely explains the failure."""
     if not item.has_failed or item.call is None:
         return
-    lines = [
-        line[:_REASON_LIMIT] for line in readable_text(item.call.result).rsplit("\n", _REASON_LIMIT) if line.strip()
-    ]
+    output = readable_text(item.call.result).rsplit("\n", _REASON_LIMIT)
+    lines = [line[:_REASON_LIMIT] for line in _strip_trailer(output) if line.strip()]
     candidates = (next(filter(pattern.search, reversed(lines)), "") for pattern in (_EXCEPTION_LINE, _FAILURE_WORDS))
     line = next(filter(None, candidates), lines[-1] if lines else "")
     if line:
@@ -86,12 +92,28 @@ def render_failure_reason(item: TimelineItem, viewport: Viewport) -> Iterator[Co
         )
 
 
+def _strip_trailer(lines: list[str]) -> list[str]:
+    """Return the lines without those at the end that a tool adds to the output, unless there are no others."""
+    end = len(lines)
+    while end and (not lines[end - 1].strip() or _TRAILER.fullmatch(lines[end - 1]) or is_exit_line(lines[end - 1])):
+        end -= 1
+    return lines[:end] or lines
+
+
 def render_call_body(item: TimelineItem, viewport: Viewport) -> Iterator[Content]:
     call, inner = item.call, viewport.narrow_by(4)
     if item.kind == "call" and call is not None:
-        changed = render_edit_diff(call.name, call.arguments)
-        lines = iter(changed) if changed is not None else _render_arguments(call.arguments, call.name)
+        changed = render_edit_diff(call.name, call.arguments, call.result, call.recorded_diff)
+        lines: Iterator[RenderedLine] = (
+            iter(changed) if changed is not None else _render_arguments(call.arguments, call.name)
+        )
         yield from prefix_lines(("    ", ""), _limit_lines(lines, inner))
+    yield from render_plain_output(item, viewport)
+
+
+def render_plain_output(item: TimelineItem, viewport: Viewport) -> Iterator[Content]:
+    """Render the result of a call behind a bar."""
+    call, inner = item.call, viewport.narrow_by(4)
     if item.kind == "result" or (call is not None and call.result is not None):
         bar = ("  │ ", ERROR if item.has_failed else FAINT)
         output = call.result if call is not None and call.result is not None else item.text
@@ -106,6 +128,14 @@ def format_duration(ms: float) -> str:
     if minutes < 60:
         return f"{minutes}m {seconds:02}s"
     return f"{minutes // 60:,}h {minutes % 60:02}m"
+
+
+def describe_call(name: str, arguments: Json) -> str:
+    """Return the command of a call with its line breaks marked, or else the argument that describes it best."""
+    command = find_command(name, arguments)
+    if command is None:
+        return describe_arguments(arguments)
+    return f" {glyphs.LINE_BREAK} ".join(line.strip() for line in command.strip().splitlines())
 
 
 def describe_arguments(arguments: Json) -> str:
@@ -127,10 +157,10 @@ def _render_status(call: PairedCall | None) -> StyledText:
         return "called earlier", MUTED
     match call.status:
         case "ok":
-            return "✓", "$text-success"
+            return glyphs.SUCCEEDED, "$text-success"
         case "error":
-            code = find_exit_code(call.result)
-            return (f"✗ exit {code}" if code else "✗ failed"), f"bold {ERROR}"
+            code = call.exit_code or find_exit_code(call.result)
+            return f"{glyphs.FAILED} {f'exit {code}' if code else 'failed'}", f"bold {ERROR}"
         case "pending":
             return "… no result", MUTED
     return "? no call", MUTED
@@ -147,7 +177,7 @@ def _render_arguments(arguments: Json, name: str) -> Iterator[Content]:
             yield label + build_content([(one_line(text), "")])
         else:
             yield label
-            language = "bash" if name.lower() in _SHELL_TOOLS and key in ("command", "cmd") else ""
+            language = "bash" if is_shell_tool(name) and key in ("command", "cmd") else ""
             yield from prefix_lines(("  ", ""), iter(highlight_code(text.strip("\n"), language)))
 
 
@@ -159,7 +189,7 @@ def _render_output(output: Json, viewport: Viewport) -> Iterator[Content]:
         yield from viewport.render_more(left, "character")
 
 
-def _limit_lines(lines: Iterator[Content], viewport: Viewport) -> Iterator[Content]:
+def _limit_lines(lines: Iterator[RenderedLine], viewport: Viewport) -> Iterator[Content]:
     """Yield the wrapped lines up to the limit, then the number of lines that are left out."""
     shown = 0
     for line in lines:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from textual.content import Content
+from textual.style import Style
 
-from store.text.sanitize import expand_tabs, sanitize
+from store.text.links import find_address_spans
+from store.text.sanitize import cell_width, expand_tabs, sanitize
+from store.text.web_address import is_safe_address
 from tui.render.styles import FAINT, StyledText, build_content, format_count
 
 HIT_STYLE = "bold $text-warning on $warning-muted"
@@ -21,6 +24,59 @@ FULL_TEXT_LIMIT = 400_000
 """Limits the characters that are rendered when a person asks for the full text. The record has the rest."""
 
 
+class HangingLine(NamedTuple):
+    """Is a line whose continuation hangs under its text and not under the number or sign before it."""
+
+    head: Content
+    text: Content
+    fill: str = ""
+    "The style of the whole line, up to the right edge."
+
+    @property
+    def plain(self) -> str:
+        return self.head.plain + self.text.plain
+
+    def indent(self, cells: int) -> HangingLine:
+        return self._replace(head=Content(" " * cells) + self.head)
+
+    def wrap(self, width: int) -> list[Content]:
+        """Break the line between words."""
+        text, room = self.text.plain, self._room(width)
+        own_indent = len(text) - len(text.lstrip(" "))
+        if cell_width(text) <= room or own_indent >= room // 2:
+            return self._join(self.text.fold(room), width)
+        # Textual drops blanks where it breaks a line, so the text keeps its own indentation in every line.
+        parts = self.text[own_indent:].wrap(room - own_indent)
+        return self._join([Content(" " * own_indent) + part for part in parts], width)
+
+    def fold(self, width: int) -> list[Content]:
+        """Break the line exactly at the width."""
+        return self._join(self.text.fold(self._room(width)), width)
+
+    def _room(self, width: int) -> int:
+        # A joined emoji may be split, and its pieces need more room.
+        return max(width - self.head.cell_length - 2 * ("\u200d" in self.text.plain), 1)
+
+    def _join(self, parts: Sequence[Content], width: int) -> list[Content]:
+        indent = Content(" " * self.head.cell_length)
+        lines = [(indent if n else self.head) + part for n, part in enumerate(parts or [Content("")])]
+        return [self._fill(line.truncate(width), width) for line in lines]
+
+    def _fill(self, line: Content, width: int) -> Content:
+        if not self.fill:
+            return line
+        return line.pad_right(max(width - line.cell_length, 0)).stylize_before(self.fill)
+
+
+RenderedLine = Content | HangingLine
+
+
+class WrappableLine(Protocol):
+    """Is any line that can be broken into lines of a width."""
+
+    def wrap(self, width: int) -> list[Content]: ...
+
+
 class Viewport(NamedTuple):
     """Describes the space and the options that an item is rendered with."""
 
@@ -30,11 +86,15 @@ class Viewport(NamedTuple):
     "Shows long texts in full."
     cwd: str = ""
     "The folder of the session. Paths below it are shown without it."
+    hyperlinks: bool = False
+    "Marks web addresses, so that the terminal can open them."
 
     def narrow_by(self, by: int) -> Viewport:
         return self._replace(width=max(self.width - by, 1))
 
     def apply_highlight(self, line: Content) -> Content:
+        if self.hyperlinks and "://" in line.plain:
+            line = _mark_addresses(line)
         if self.highlight is not None:
             for match in self.highlight.finditer(line.plain):
                 if match.start() < match.end():
@@ -44,8 +104,10 @@ class Viewport(NamedTuple):
     def wrap(self, text: Content) -> list[Content]:
         return [line.truncate(self.width) for line in self.apply_highlight(text).wrap(self.width)]
 
-    def hard_wrap(self, line: Content) -> list[Content]:
+    def hard_wrap(self, line: RenderedLine) -> list[Content]:
         """Break a line of code exactly at the width, even within a word."""
+        if isinstance(line, HangingLine):
+            return line._replace(text=self.apply_highlight(line.text)).fold(self.width)
         # A joined emoji may be split, and its pieces need more room.
         room = max(self.width - 2 * ("\u200d" in line.plain), 1)
         return [part.truncate(self.width) for part in self.apply_highlight(line).fold(room)] or [Content("")]
@@ -67,6 +129,14 @@ class Viewport(NamedTuple):
             yield self.truncate(build_content([(f"… {more} · {hint}", f"italic {FAINT}")]))
 
 
+def _mark_addresses(line: Content) -> Content:
+    """Mark each address with itself. The terminal filter removes the mark where only a part of it stands on a line."""
+    for start, end in find_address_spans(line.plain):
+        if is_safe_address(address := line.plain[start:end]):
+            line = line.stylize(Style(link=address), start, end)
+    return line
+
+
 @lru_cache(maxsize=64)
 def to_display_text(text: str) -> str:
     """Sanitize a foreign text that may have several lines."""
@@ -77,7 +147,11 @@ def render_plain_text(text: str, viewport: Viewport, style: str = "") -> Iterato
     """Render a text and keep its line breaks."""
     text, left = viewport.limit_text(text.strip("\n"))
     for line in to_display_text(text).split("\n"):
-        yield from viewport.wrap(build_content([(line, style)])) if line else [Content("")]
+        content = build_content([(line, style)])
+        if len(line) <= viewport.width and line.isascii():
+            yield viewport.apply_highlight(content)
+        else:
+            yield from viewport.wrap(content)
     yield from viewport.render_more(left, "character")
 
 

@@ -8,8 +8,10 @@ from typing import NamedTuple
 from textual.content import Content
 
 from store.text.sanitize import one_line
+from tui.render import glyphs
 from tui.render.line_diff import ADDED, REMOVED, render_text_diff
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, WARNING, build_content, format_count
+from tui.render.viewport import RenderedLine
 
 MAX_ROWS = 1_000
 MAX_VALUE_CHARACTERS = 2_000
@@ -34,10 +36,10 @@ _CHANGE_STYLES = {"changed": MUTED, "new": ADDED, "deleted": REMOVED}
 
 def render_write_back_plan(
     rows: Sequence[ShownRowChange], unplaced: Sequence[str], conflicts: Sequence[str]
-) -> list[Content]:
-    lines: list[Content] = []
+) -> list[RenderedLine]:
+    lines: list[RenderedLine] = []
     for sentence in conflicts:
-        lines += [build_content([("✗ ", ERROR), (one_line(sentence), ERROR)]), Content("")]
+        lines += [build_content([(f"{glyphs.FAILED} ", ERROR), (one_line(sentence), ERROR)]), Content("")]
     for sentence in unplaced:
         lines += [build_content([("! ", WARNING), (one_line(sentence), WARNING)]), Content("")]
     for row in rows[:MAX_ROWS]:
@@ -54,7 +56,7 @@ def describe_row_changes(rows: Sequence[ShownRowChange]) -> str:
     return ", ".join(f"{format_count(n, 'row')} {change}" for n, change in counts if n)
 
 
-def _render_row(row: ShownRowChange) -> Iterator[Content]:
+def _render_row(row: ShownRowChange) -> Iterator[RenderedLine]:
     name = one_line(f"{row.table} {row.key}", 200)
     yield build_content([(name, STRONG), (f"  {row.change}", _CHANGE_STYLES[row.change])])
     for column in row.columns:
@@ -62,7 +64,7 @@ def _render_row(row: ShownRowChange) -> Iterator[Content]:
         if column.before is not None and column.after is not None and column.before != column.after:
             yield from render_text_diff(column.before, column.after)
         else:  # a masked secret has equal sides
-            sides = (("− ", column.before, REMOVED), ("+ ", column.after, ADDED))
+            sides = ((f"{glyphs.REMOVED} ", column.before, REMOVED), ("+ ", column.after, ADDED))
             yield from (
                 build_content([(sign + one_line(text, MAX_VALUE_CHARACTERS), style)])
                 for sign, text, style in sides

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,17 +15,22 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.content import Content
 from textual.getters import query_one
 
 from store.conversations.timeline import Timelines
 from store.database.cancel import cancel_when
 from store.errors import NotFound
 from store.model.entry import Entry, Turn
+from store.model.knowledge import Note
 from store.model.session import Session
 from store.model.timeline import EntryPosition, TimelineOutline
 from store.search.query import Query
 from tui.messages import DataMessage
+from tui.render_process import RenderProcess
 from tui.widgets.json.json_view import JsonPane
+from tui.widgets.pane_row import pane_title
+from tui.widgets.timeline.card_layout import TimelineOptions
 from tui.widgets.timeline.timeline_pane import TimelinePane
 from tui.workers import threaded
 
@@ -32,10 +38,11 @@ if TYPE_CHECKING:
     from store.store import Store
     from tui.app import Backscroll
     from tui.dialogs.fork import ForkPoint
-    from tui.render.tool_call_details import ToolCallRow
+    from tui.render.inspection.tool_call_details import ToolCallRow
 
-_FORK_TOOLTIP = "Fork the session at this turn"
+_FORK_TOOLTIP = "Fork from this turn"
 _FACT_TOOLTIP = "Save this as a fact that agents share"
+_LINKS_TOOLTIP = "Open a path of this item in your editor, or an address"
 NO_ENTRY = "No entry is selected."
 NO_RECORD = "This entry was added with the Python library, so there is no record of an agent."
 
@@ -45,10 +52,19 @@ class ConversationPane(Horizontal):
         Binding(
             "a", "calls", "All calls", show=False, id="timeline.calls", tooltip="Show all tool calls of the session"
         ),
+        Binding(
+            "V",
+            "changes",
+            "Changes",
+            show=False,
+            id="timeline.changes",
+            tooltip="Show the files that the session changed",
+        ),
         Binding("F", "fork", "Fork here", show=False, id="timeline.fork", tooltip=_FORK_TOOLTIP),
         Binding(
             "plus", "make_fact", "Fact", show=False, key_display="+", id="timeline.make_fact", tooltip=_FACT_TOOLTIP
         ),
+        Binding("O", "open_links", "Open link", show=False, id="timeline.open_links", tooltip=_LINKS_TOOLTIP),
     ]
 
     app: Backscroll
@@ -74,6 +90,10 @@ class ConversationPane(Horizontal):
         request: TimelinePane.TurnsRequested
         turns: Sequence[Turn]
 
+    class ItemRendered(DataMessage):
+        request: TimelinePane.RenderingRequested
+        lines: list[Content]
+
     class FindFinished(DataMessage):
         request: TimelinePane.FindRequested
         hits: Sequence[EntryPosition]
@@ -92,6 +112,11 @@ class ConversationPane(Horizontal):
 
         session: Session
         turn: int | None
+
+    class EntryRequested(DataMessage):
+        """Asks to go to an entry of any session."""
+
+        entry: str
 
     class SessionForked(DataMessage):
         """Says that the session was forked."""
@@ -112,10 +137,21 @@ class ConversationPane(Horizontal):
         self._initial_entry: str | None = None
         self._is_opening = False
         self._selected_entry: Entry | None = None
+        self.render_process = RenderProcess()
+        self._shown_notes: tuple[Note, ...] = ()
+
+    def on_unmount(self) -> None:
+        self.render_process.close()
 
     def compose(self) -> ComposeResult:
-        yield TimelinePane(self._clock)
-        yield JsonPane()
+        for pane, title in ((TimelinePane(self._clock), "Conversation"), (JsonPane(), "Record")):
+            pane.add_class("pane")
+            pane.border_title = pane_title(title, "2" if isinstance(pane, TimelinePane) else "3")
+            yield pane
+
+    def on_mount(self) -> None:
+        self.timeline_pane.timeline_view.hyperlinks = self.app.settings.hyperlinks
+        self.timeline_pane.timeline_view.options = TimelineOptions(**self.app.settings.timeline_options)
 
     # ── opening ───────────────────────────────────────────────────────────────────────────────────
 
@@ -173,7 +209,8 @@ class ConversationPane(Horizontal):
             session = self._store.sessions.by_key(key)
         except NotFound:
             return None  # it was deleted; the list shows that
-        if self.session == session and (is_update or session.depth == "text"):
+        is_shown = self.session == session and self._shown_notes == tuple(self._store.notes.notes(session))
+        if is_shown and (is_update or session.depth == "text"):
             return None
         highlight = query.pattern(ignore_accents=True) if query else None
         if at_entry is None and query:
@@ -184,6 +221,11 @@ class ConversationPane(Horizontal):
     @threaded(group="turns")
     def _load_turns(self, key: int, request: TimelinePane.TurnsRequested) -> None:
         self.post_message(self.TurnsLoaded(request, self._timelines.load_turns(key, request.turns)))
+
+    @threaded(group="render")
+    def _render_item(self, request: TimelinePane.RenderingRequested) -> None:
+        if (lines := self.render_process.render(request.rendering)) is not None:
+            self.post_message(self.ItemRendered(request, lines))
 
     @threaded(exclusive=True, group="find")
     def _find_in_thread(self, key: int, request: TimelinePane.FindRequested) -> None:
@@ -207,6 +249,7 @@ class ConversationPane(Horizontal):
         if loaded.generation != self._generation:
             return
         self.session = loaded.session
+        self._shown_notes = loaded.timeline.notes
         self._is_opening = False
         self.timeline_pane.show(
             loaded.session,
@@ -220,6 +263,10 @@ class ConversationPane(Horizontal):
     @on(TurnsLoaded)
     def _show_turns(self, loaded: TurnsLoaded) -> None:
         self.timeline_pane.receive_turns(loaded.request, loaded.turns)
+
+    @on(ItemRendered)
+    def _show_rendered_item(self, rendered: ItemRendered) -> None:
+        self.timeline_pane.timeline_view.receive_lines(rendered.request, rendered.lines)
 
     @on(FindFinished)
     def _show_hits(self, found: FindFinished) -> None:
@@ -237,6 +284,11 @@ class ConversationPane(Horizontal):
         request.stop()
         if self.session is not None:
             self._load_turns(self.session.key, request)
+
+    @on(TimelinePane.RenderingRequested)
+    def _request_rendering(self, request: TimelinePane.RenderingRequested) -> None:
+        request.stop()
+        self._render_item(request)
 
     @on(TimelinePane.FindRequested)
     def _start_find(self, request: TimelinePane.FindRequested) -> None:
@@ -261,7 +313,7 @@ class ConversationPane(Horizontal):
 
     def action_fork(self) -> None:
         timeline = self.timeline_pane.timeline_view
-        if self.session is not None and len(timeline.cards):
+        if self.session is not None and len(timeline.cards) and self.app.can_edit(self._store):
             self._load_fork_point(self.session, timeline.cards.turn_outline(timeline.cursor.turn).n)
 
     @threaded(exclusive=True, group="fork")
@@ -286,8 +338,44 @@ class ConversationPane(Horizontal):
         from tui.screens.fact_edits import open_fact_dialog
 
         item = self.timeline_pane.timeline_view.current_item
-        if self.session is not None and item is not None:
+        if self.session is not None and item is not None and self.app.can_edit(self._store):
             open_fact_dialog(self.screen, self._store, self.session, item.entry.seq, item.text)
+
+    # ── links ─────────────────────────────────────────────────────────────────────────────────────
+
+    def action_open_links(self) -> None:
+        self.timeline_pane.timeline_view.run_when_loaded(self._offer_links)
+
+    def _offer_links(self) -> None:
+        from tui.links.opener import LinkOpener
+        from tui.links.targets import find_item_links
+
+        item = self.timeline_pane.timeline_view.current_item
+        if self.session is not None and item is not None:
+            LinkOpener(self, self.app, self.session.cwd).offer(lambda: find_item_links(item))
+
+    # ── notes ─────────────────────────────────────────────────────────────────────────────────────
+
+    def edit_note(self) -> None:
+        """Edit the newest note on the selected entry, or add one."""
+        self.timeline_pane.timeline_view.run_when_loaded(self._open_note_dialog)
+
+    def _open_note_dialog(self) -> None:
+        from tui.dialogs.note import open_note_dialog
+
+        item = self.timeline_pane.timeline_view.current_item
+        if self.session is None or item is None:
+            return
+        notes = [note for note in self._shown_notes if note.entry_seq in item.entry_seqs]
+        place = f"On turn {item.entry.turn:,}." if item.entry.turn else "On an entry before the first prompt."
+        open_note_dialog(
+            self.screen,
+            self._store,
+            self.session,
+            [item.note] if item.note else notes,
+            entry_seq=item.entry.seq,
+            place=place,
+        )
 
     # ── tool calls ────────────────────────────────────────────────────────────────────────────────
 
@@ -295,6 +383,41 @@ class ConversationPane(Horizontal):
     def _inspect(self, request: TimelinePane.InspectRequested) -> None:
         request.stop()
         self._open_call(request.call_key)
+
+    @on(TimelinePane.CompactionRequested)
+    def _inspect_compaction(self, request: TimelinePane.CompactionRequested) -> None:
+        request.stop()
+        self.open_compactions(request.seq)
+
+    def open_compactions(self, seq: int | None = None) -> None:
+        """Show what the compaction with that seq dropped, or else the last one."""
+        from tui.screens.compaction import CompactionScreen
+
+        if self.session is not None:
+            self.app.push_screen(CompactionScreen(self._store, self.session, seq), self._leave_compactions)
+
+    def _leave_compactions(self, result: Session | str | None) -> None:
+        if isinstance(result, Session):
+            self.post_message(self.SessionForked(result, is_native=False))
+        else:
+            self._open_at_entry(result)
+
+    @on(TimelinePane.OptionsChanged)
+    def _remember_options(self, changed: TimelinePane.OptionsChanged) -> None:
+        changed.stop()
+        self.app.settings.save_timeline_options(asdict(changed.options))
+
+    @on(TimelinePane.CopyRequested)
+    def _copy_from_call(self, request: TimelinePane.CopyRequested) -> None:
+        request.stop()
+        if self.session is not None:
+            self._copy_call_part(self.session, request)
+
+    @threaded(group="copy")
+    def _copy_call_part(self, session: Session, request: TimelinePane.CopyRequested) -> None:
+        from tui.screens.call_copies import copy_call_part
+
+        copy_call_part(self, self._store, session, request.call, request.part)
 
     @on(TimelinePane.PictureRequested)
     def _open_picture(self, request: TimelinePane.PictureRequested) -> None:
@@ -307,7 +430,8 @@ class ConversationPane(Horizontal):
         from tui.screens.inspector import InspectorScreen
 
         if self.session is not None:
-            self.app.push_screen(InspectorScreen(self._store, self.session, call), self._open_at_entry)
+            screen = InspectorScreen(self._store, self.session, call, self.app.settings.pane_sizes)
+            self.app.push_screen(screen, self._open_at_entry)
 
     def _open_at_entry(self, entry: str | None) -> None:
         if entry is not None and self.session is not None:
@@ -320,7 +444,7 @@ class ConversationPane(Horizontal):
     @threaded(exclusive=True, group="calls")
     def _load_calls(self, session: Session) -> None:
         from store.conversations import tool_calls
-        from tui.render.tool_call_details import build_call_row
+        from tui.render.inspection.tool_call_details import build_call_row
 
         calls = tool_calls.iter_session_calls(self._store, session.key)
         self.post_message(self.CallListLoaded([build_call_row(call, session.cwd) for call in calls]))
@@ -337,6 +461,19 @@ class ConversationPane(Horizontal):
     def _open_chosen_call(self, call: int | None) -> None:
         if call is not None:
             self._open_call(call)
+
+    # ── changed files ─────────────────────────────────────────────────────────────────────────────
+
+    def action_changes(self) -> None:
+        from tui.screens.changes import ChangesScreen
+
+        if self.session is not None:
+            self.app.push_screen(ChangesScreen(self._store, self.session), self._go_to_entry)
+
+    def _go_to_entry(self, entry: str | None) -> None:
+        """Go to an entry of this session, or of one of its sub-agents."""
+        if entry is not None:
+            self.post_message(self.EntryRequested(entry))
 
     def load_selected_record(self) -> None:
         """Load the record of the selected entry, because its pane became visible."""

@@ -23,6 +23,7 @@ from tui.render.fact_lines import (
 )
 from tui.render.line_diff import render_text_diff
 from tui.render.styles import STRONG, build_content, format_count
+from tui.render.viewport import RenderedLine
 from tui.screens.table_screen import FilteredTableScreen
 from tui.workers import threaded
 
@@ -130,6 +131,8 @@ class FactEditScreen(FilteredTableScreen):
     # ── adding and editing ────────────────────────────────────────────────────────────────────────
 
     def action_add(self) -> None:
+        if not self.app.can_edit(self._store):
+            return
         scope = self.scope_for_new_facts
 
         def learn(text: str) -> None:
@@ -143,7 +146,7 @@ class FactEditScreen(FilteredTableScreen):
         )
 
     def action_edit(self) -> None:
-        if (line := self.current_fact) is None:
+        if (line := self.current_fact) is None or not self.app.can_edit(self._store):
             return
         fact = line.fact
         seen = fact.text
@@ -160,6 +163,8 @@ class FactEditScreen(FilteredTableScreen):
         self.app.push_screen(dialog, self._notify_after("Edited the fact. Press u to undo."))
 
     def action_categorise(self) -> None:
+        if not self.app.can_edit(self._store):
+            return
         facts = [line.fact for line in self.selected_facts]
         seen = {fact.id: fact.category for fact in facts}
 
@@ -189,6 +194,8 @@ class FactEditScreen(FilteredTableScreen):
 
     def action_merge(self) -> None:
         facts = [line.fact for line in self.selected_facts]
+        if not self.app.can_edit(self._store):
+            return
         if len(facts) < 2:
             self.notify("Select two or more facts with Space, then press m to merge them.", timeout=3)
             return
@@ -214,6 +221,8 @@ class FactEditScreen(FilteredTableScreen):
 
     def _open_consolidation(self, consolidation: Consolidation) -> None:
         """Ask for the new text, then show the difference. If the person declines it, ask again with the same text."""
+        if not self.app.can_edit(self._store):
+            return
 
         def show(text: str | None) -> None:
             if text is not None:
@@ -228,7 +237,7 @@ class FactEditScreen(FilteredTableScreen):
                 self._open_consolidation(consolidation)
 
         name = scope_name(consolidation.scope)
-        note = f"{LINE_PER_FACT_NOTE} Facts from agents' stores are not included. The changes are shown first."
+        note = f"{LINE_PER_FACT_NOTE} Imported facts are not listed. You will see the changes before they are saved."
         dialog = MultilineDialog(f"All facts · {name}", consolidation.text, consolidation.set_text, note=note)
         self.app.push_screen(dialog, show)
 
@@ -260,7 +269,7 @@ class Consolidation:
         self.scope = scope
         self._store = store
         self._seen = self.text = store.facts.blob(scope)
-        self._conflict_lines: list[Content] = []
+        self._conflict_lines: list[RenderedLine] = []
 
     def set_text(self, text: str) -> None:
         if not text.strip():
@@ -268,7 +277,7 @@ class Consolidation:
         self.text = text
         self._store.facts.diff(text, self.scope)
 
-    def preview(self) -> tuple[list[Content], bool]:
+    def preview(self) -> tuple[list[RenderedLine], bool]:
         change = self._store.facts.diff(self.text, self.scope)
         notice = f"{len(change.edited)} edited, {len(change.added)} added, {len(change.retired)} retired"
         lines = [build_content([(notice if change.change_count else "Nothing changes.", STRONG)]), Content("")]

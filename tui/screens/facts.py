@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
+from store.config import DEFAULT_MAX_LINES
 from store.database.cancel import cancel_when
-from store.edits.facts import DEFAULT_MAX_LINES, read_max_lines
+from store.edits.facts import read_max_lines
 from store.edits.labels import find_fact_origins
 from store.errors import StoreError
 from store.model.knowledge import Edit
@@ -26,6 +26,7 @@ from tui.screens.fact_edits import FactEditScreen, open_fact_dialog
 from tui.screens.store_screen import Clock
 from tui.widgets.filter_line import FilterLine
 from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.pane_row import PaneRow, make_pane
 from tui.widgets.tables.fact_table import FactHistory, FactTable
 from tui.workers import threaded
 
@@ -33,36 +34,23 @@ if TYPE_CHECKING:
     from store.store import Store
 
 __all__ = ["FactsScreen", "open_fact_dialog"]
+COMPARE_TOOLTIP = "Compare two selected facts, or the last two versions of this one"
+SELECT_TWO_FACTS = "This fact has one version. Select two facts with Space, then press D to compare them."
 
 
 class FactsScreen(FactEditScreen):
     AUTO_FOCUS = "FactTable"
     DEFAULT_CSS = """
     FactsScreen {
-        #facts {
-            height: 1fr;
-        }
-
-        FactTable {
-            height: 3fr;
-        }
-
-        FactHistory {
-            height: 2fr;
-            min-height: 6;
-            border-top: solid $foreground 15%;
-        }
-
-        &.-nothing {
-            #facts {
-                display: none;
-            }
+        &.-nothing PaneRow {
+            display: none;
         }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("g", "go", "Go to turn", id="facts.go", tooltip="Go to the turn that the fact comes from"),
         Binding("slash", "filter", "Filter", key_display="/", id="facts.filter", tooltip="Filter the facts"),
+        Binding("D", "compare", "Compare", show=False, id="facts.compare", tooltip=COMPARE_TOOLTIP),
         Binding("s", "scope", "Scope", id="facts.scope", tooltip="Show the facts of the next scope"),
         Binding("R", "retired", "Retired", show=False, id="facts.retired", tooltip="Show or hide retired facts"),
         Binding(
@@ -101,11 +89,14 @@ class FactsScreen(FactEditScreen):
     def compose(self) -> ComposeResult:
         now = self._clock()
         yield FilterLine("filter by words, category or origin…")
-        with Vertical(id="facts"):
-            yield FactTable(now)
-            yield FactHistory(now)
+        with PaneRow(id="facts", sizes=self.app.settings.pane_sizes):
+            yield make_pane("Facts", FactTable(now), id="fact-table")
+            yield make_pane("History", FactHistory(now), id="history", classes="-below")
         yield Static(id="none")
         yield KeyHintBar()
+
+    def on_resize(self) -> None:
+        self.query_one(PaneRow).split("#fact-table", 11 / 20, is_vertical=True)
 
     def refresh_ages(self) -> None:
         self.table.now = self.history.now = self._clock()
@@ -186,6 +177,27 @@ class FactsScreen(FactEditScreen):
     def _show_history(self, read: HistoryLoaded) -> None:
         if read.generation == self._history_generation:
             self.history.show(read.line, read.edits)
+
+    # ── comparing ─────────────────────────────────────────────────────────────────────────────────
+
+    @threaded(exclusive=True, group="compare")
+    def action_compare(self) -> None:
+        """Compare two selected facts, or the last two versions of the current one."""
+        from store.conversations.comparison import list_fact_versions
+
+        numbers = [line.fact.id for line in self._selected_facts]
+        references = [f"fact:{number}" for number in numbers]
+        if len(numbers) == 1:
+            references = [f"fact:{numbers[0]}@{edit}" for edit in list_fact_versions(self._store, numbers[0])[-2:]]
+        if len(references) == 2:
+            self.app.call_from_thread(self._open_comparison, *references)
+        else:
+            self.app.call_from_thread(self.notify, SELECT_TWO_FACTS, timeout=4, markup=False)
+
+    def _open_comparison(self, left: str, right: str) -> None:
+        from tui.screens.comparison import ComparisonScreen
+
+        self.app.push_screen(ComparisonScreen(self._store, left, right))
 
     # ── the origin ────────────────────────────────────────────────────────────────────────────────
 

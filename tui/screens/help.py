@@ -13,11 +13,16 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.text.sanitize import cell_width
-from tui.render.styles import MUTED
+from tui.render.styles import FAINT, MUTED
 
-HelpLine = tuple[str, str]
-"""Holds keys and their action, or a sign and its meaning."""
+HelpKey = tuple[str, str, str]
+"""Holds keys, what they do, and the id of the action, by which the config file can give it other keys."""
 
+HelpSign = tuple[str, str]
+"""Holds a sign and its meaning."""
+
+GAP = "  "
+MIN_MEANING_CELLS = 20
 PADDING = 2
 HORIZONTAL_MARGIN = 2 * PADDING + 2 + 4
 """Cells of a row that are not used for text: the padding, the scrollbar and the margin."""
@@ -48,7 +53,7 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,question_mark,enter,q", "dismiss", "Close", id="help.close", tooltip="Close this page"),
     ]
 
-    def __init__(self, keys: Iterable[HelpLine], signs: Iterable[HelpLine]) -> None:
+    def __init__(self, keys: Iterable[HelpKey], signs: Iterable[HelpSign]) -> None:
         super().__init__()
         self._keys = list(keys)
         self._signs = list(signs)
@@ -61,14 +66,30 @@ class HelpScreen(ModalScreen[None]):
         self.query_one(Static).update(self._build_page(self.size.width - HORIZONTAL_MARGIN))
 
     def _build_page(self, room: int) -> Content:
-        width = max(cell_width(sign) for sign, _ in self._keys)
-        keys, signs = ([_format_line(line, width, room) for line in lines] for lines in (self._keys, self._signs))
-        closing = Content.styled("Esc to close", MUTED)
-        return Content("\n").join([*keys, Content(""), *signs, Content(""), closing])
+        width = max(cell_width(keys) for keys, _, _ in self._keys)
+        id_width = max(len(action_id) for _, _, action_id in self._keys)
+        longest = max(cell_width(meaning) for _, meaning, _ in self._keys)
+        column = max(min(longest, room - width - id_width - 2 * len(GAP)), MIN_MEANING_CELLS)
+        keys = [_format_key(key, width, column) for key in self._keys]
+        signs = [_format_sign(sign, width, max(room - width - len(GAP), MIN_MEANING_CELLS)) for sign in self._signs]
+        title, marks = Content.styled("Keys · press End for the marks", MUTED), Content.styled("Marks", MUTED)
+        closing = Content.styled("[browser.keys] in the config file gives an action other keys · Esc to close", MUTED)
+        return Content("\n").join([title, *keys, Content(""), marks, *signs, Content(""), closing])
 
 
-def _format_line(line: HelpLine, width: int, room: int) -> Content:
+def _format_key(key: HelpKey, width: int, column: int) -> Content:
+    """Return a line with the keys, what they do, wrapped to its column, and the id of the action."""
+    keys, meaning, action_id = key
+    first, *others = Content(meaning).wrap(column) or [Content("")]
+    line = _format_head(keys, width) + first + Content(" " * (column - first.cell_length) + GAP)
+    line += Content.styled(action_id, FAINT)
+    return Content("\n" + " " * width + GAP).join([line, *others])
+
+
+def _format_sign(sign: HelpSign, width: int, column: int) -> Content:
     """Return a line, wrapped if it is too long."""
-    sign, meaning = line
-    head = Content.assemble((" " * (width - cell_width(sign)) + sign, "bold $text-accent"), "  ")
-    return head + Content("\n" + " " * (width + 2)).join(Content(meaning).wrap(max(room - width - 2, 20)))
+    return _format_head(sign[0], width) + Content("\n" + " " * width + GAP).join(Content(sign[1]).wrap(column))
+
+
+def _format_head(sign: str, width: int) -> Content:
+    return Content.assemble((" " * (width - cell_width(sign)) + sign, "bold $text-accent"), GAP)

@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Static
 
 from store.database.cancel import cancel_when
-from store.errors import StoreError
-from store.model.entry import PairedCall, ToolResult, readable_text
+from store.formats.exit_code import RECORD_DEPTH, find_exit_code
+from store.model.entry import PairedCall, readable_text
 from store.model.session import Session
-from store.text.validate import decode
 from tui.json_document.large_containers import format_json
 from tui.json_document.tree import JsonTree
 from tui.messages import Copy, DataMessage
-from tui.render.exit_code import RECORD_DEPTH, find_exit_code
-from tui.render.line_diff import count_changed_lines, render_edit_diff
-from tui.render.tool_call_details import (
+from tui.render.inspection.call_copy import CallPart
+from tui.render.inspection.tool_call_details import (
     ToolCallRow,
     build_call_row,
     render_arguments_title,
     render_call_heading,
     render_result_title,
-    render_same_tool_calls,
+    render_same_calls,
 )
+from tui.render.line_diff import DiffLine, compare_edit, count_changed_lines, render_diff_lines
+from tui.screens.call_copies import copy_call_part
+from tui.widgets.call_copy_bindings import build_copy_bindings
 from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.pane_row import PaneRow
 from tui.widgets.tool_call_pane import ToolCallPane
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
+    from tui.app import Backscroll
+
+WIDE_WIDTH = 100
+"""The width from which the result stands beside the arguments, not below them."""
 
 NO_MATCHING_CALL = "No tool call is known for this result."
 
@@ -47,7 +51,7 @@ class InspectorScreen(Screen[str | None]):
     """Returns the public id of the entry to go to, or None."""
 
     AUTO_FOCUS = "#answered TextView"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 (declared so by Textual)
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE_WIDTH, "-wide")]  # noqa: RUF012 (declared so by Textual)
     DEFAULT_CSS = """
     InspectorScreen {
         #call, #same {
@@ -59,39 +63,8 @@ class InspectorScreen(Screen[str | None]):
             margin-bottom: 1;
         }
 
-        #sides {
-            height: 1fr;
-        }
-
-        #asked {
-            height: 2fr;
-            border-bottom: solid $foreground 15%;
-        }
-
-        #answered {
-            height: 3fr;
-        }
-
-        &.-wide {
-            #sides {
-                layout: horizontal;
-            }
-
-            #asked {
-                width: 2fr;
-                height: 1fr;
-                border-bottom: none;
-                border-right: solid $foreground 15%;
-
-                &.-as-text {
-                    width: 3fr;
-                }
-            }
-
-            #answered {
-                width: 3fr;
-                height: 1fr;
-            }
+        &.-wide .title {
+            display: none;
         }
     }
     """
@@ -120,10 +93,21 @@ class InspectorScreen(Screen[str | None]):
         ),
         Binding("a", "all", "All calls", id="call.all", tooltip="Show all tool calls of the session"),
         Binding("y", "copy_arguments", "Copy arguments", id="call.copy_arguments", tooltip="Copy the arguments"),
-        Binding("Y", "copy_output", "Copy result", id="call.copy_output", tooltip="Copy the result"),
+        *build_copy_bindings("call", output_keys="R,Y", show=True),
+        Binding(
+            "O",
+            "open_links",
+            "Open link",
+            show=False,
+            id="call.open_links",
+            tooltip="Open a path of this call in your editor, or an address",
+        ),
     ]
 
+    app: Backscroll
+
     heading_line = query_one("#call", Static)
+    pane_row = query_one(PaneRow)
     same_name_line = query_one("#same", Static)
     arguments_pane = query_one("#asked", ToolCallPane)
     result_pane = query_one("#answered", ToolCallPane)
@@ -139,14 +123,18 @@ class InspectorScreen(Screen[str | None]):
         generation: int
         call: PairedCall
         arguments: JsonTree | None
-        diff: Sequence[Content] | None
         changed_lines: tuple[int, int] | None
         output: str
         result: JsonTree | None
         exit_code: int | None
+        diff: Sequence[DiffLine] | None
+        "Is None if the call edits no file."
 
-    def __init__(self, store: Store, session: Session, call_key: int) -> None:
+    def __init__(
+        self, store: Store, session: Session, call_key: int, pane_sizes: Mapping[str, float] | None = None
+    ) -> None:
         super().__init__()
+        self._pane_sizes = pane_sizes or {}
         self._store = store
         self._session = session
         self._call_key = call_key
@@ -156,7 +144,7 @@ class InspectorScreen(Screen[str | None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="call")
-        with Container(id="sides"):
+        with PaneRow(id="sides", sizes=self._pane_sizes):
             yield ToolCallPane(id="asked")
             yield ToolCallPane(id="answered")
         yield Static(id="same")
@@ -165,6 +153,14 @@ class InspectorScreen(Screen[str | None]):
     def on_mount(self) -> None:
         self._open_call(self._call_key)
         self._load_calls()
+
+    def on_resize(self) -> None:
+        self._arrange_panes(has_diff=self.arguments_pane.shows_text)
+
+    def _arrange_panes(self, *, has_diff: bool) -> None:
+        """Give the arguments their size: half of the width for an edit, which is a text."""
+        is_wide = self.app.size.width >= WIDE_WIDTH
+        self.pane_row.split("#asked", 1 / 2 if is_wide and has_diff else 2 / 5, is_vertical=not is_wide)
 
     # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
@@ -181,31 +177,25 @@ class InspectorScreen(Screen[str | None]):
 
         with cancel_when(self._store, lambda: generation != self._generation):
             call = tool_calls.get_call(self._store, key)
+            exit_code = find_exit_code(call.result)
+            changed_lines = count_changed_lines(call.name, call.arguments)
+            record = (
+                tool_calls.load_result_record(self._store, self._session.key, call)
+                if exit_code is None or changed_lines is not None
+                else None
+            )
             self.post_message(
                 self.CallLoaded(
                     generation,
                     call,
                     JsonTree(call.arguments) if call.entry else None,
-                    render_edit_diff(call.name, call.arguments),
-                    count_changed_lines(call.name, call.arguments),
+                    changed_lines,
                     readable_text(call.result),
                     JsonTree(call.result) if isinstance(call.result, dict | list) else None,
-                    self._find_exit_code(call),
+                    find_exit_code(record, RECORD_DEPTH) if exit_code is None else exit_code,
+                    compare_edit(call.name, call.arguments, call.result, record),
                 )
             )
-
-    def _find_exit_code(self, call: PairedCall) -> int | None:
-        """Find the exit code in the result, or in its record if that belongs to no other call."""
-        exit_code = find_exit_code(call.result)
-        if exit_code is not None or call.result_entry is None:
-            return exit_code
-        entry = self._store.chains.entry(self._session.key, int(call.result_entry.rpartition("#")[2]))
-        is_alone = sum(isinstance(part, ToolResult) for part in entry.parts) == 1
-        if entry.record is None or not is_alone:
-            return None
-        with suppress(StoreError):
-            return find_exit_code(decode(self._store.records.get(entry.record)), RECORD_DEPTH)
-        return None
 
     def _open_call(self, key: int) -> None:
         """Load another call. The current one stays visible until then."""
@@ -225,9 +215,10 @@ class InspectorScreen(Screen[str | None]):
         if read.generation != self._generation:
             return
         self._loaded = read
-        self.arguments_pane.show(
-            render_arguments_title(read.changed_lines), read.diff, read.arguments, NO_MATCHING_CALL
-        )
+        # This is rendered here and not in the thread, because the limit of its time works only in the main thread.
+        diff = render_diff_lines(read.diff) if read.diff is not None else None
+        self._arrange_panes(has_diff=diff is not None)
+        self.arguments_pane.show(render_arguments_title(read.changed_lines), diff, read.arguments, NO_MATCHING_CALL)
         output = read.output if read.output or read.result is None else None
         self.result_pane.show(render_result_title(read.output, read.call.status), output, read.result)
         self._update_heading()
@@ -239,7 +230,7 @@ class InspectorScreen(Screen[str | None]):
             self.heading_line.update(
                 render_call_heading(call, at or 0, len(self._calls) if at is not None else 0, self._loaded.exit_code)
             )
-            self.same_name_line.update(render_same_tool_calls(self._calls, at) if at is not None else Content(""))
+            self.same_name_line.update(render_same_calls(self._calls, at) if at is not None else Content(""))
         self.refresh_bindings()
 
     @property
@@ -269,7 +260,7 @@ class InspectorScreen(Screen[str | None]):
         match action, parameters:
             case "same", (int(by),):
                 return self._find_same_name(by) is not None
-            case (("go" | "copy_arguments" | "copy_output"), _):
+            case (("go" | "copy_arguments" | "copy_part" | "open_links"), _):
                 return self._loaded is not None
             case "all", _:
                 return bool(self._calls)
@@ -298,6 +289,18 @@ class InspectorScreen(Screen[str | None]):
         arguments = call.arguments
         self.post_message(Copy(arguments if isinstance(arguments, str) else format_json(arguments), "the arguments"))
 
-    def action_copy_output(self) -> None:
+    def action_copy_part(self, part: CallPart) -> None:
         if self._loaded is not None:
-            self.post_message(Copy(self._loaded.output, "the result"))
+            self._copy_part(self._loaded.call, part)
+
+    @threaded(group="copy")
+    def _copy_part(self, call: PairedCall, part: CallPart) -> None:
+        copy_call_part(self, self._store, self._session, call, part)
+
+    def action_open_links(self) -> None:
+        from tui.links.opener import LinkOpener
+        from tui.links.targets import find_call_links
+
+        if self._loaded is not None:
+            call = self._loaded.call
+            LinkOpener(self, self.app, self._session.cwd).offer(lambda: find_call_links(call))

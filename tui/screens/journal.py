@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
 from textual.content import Content
 from textual.getters import query_one
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.database.cancel import cancel_when
 from store.edits.labels import label_edit, label_edits
@@ -29,10 +28,13 @@ from tui.render.journal_lines import (
     render_journal_heading,
 )
 from tui.render.styles import MUTED
+from tui.render.viewport import RenderedLine
 from tui.screens.store_screen import Clock
 from tui.screens.table_screen import FilteredTableScreen
 from tui.widgets.filter_line import FilterLine
-from tui.widgets.tables.edit_table import EditTable
+from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.pane_row import PaneRow, make_pane
+from tui.widgets.tables.edit_table import EditColumns, EditTable
 from tui.widgets.text_view import TextView
 from tui.workers import threaded
 
@@ -57,50 +59,30 @@ def undo_newest(store: Store) -> str:
     return f"Undone: {describe_edit(edit, label_edits(store, [edit]))}."
 
 
+WIDE_WIDTH = 120
+"""The width from which the change stands beside the edits, not below them."""
+
+
 class JournalScreen(FilteredTableScreen):
     AUTO_FOCUS = "EditTable"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 (declared so by Textual)
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE_WIDTH, "-wide")]  # noqa: RUF012 (declared so by Textual)
     DEFAULT_CSS = """
     JournalScreen {
-        #sides {
-            height: 1fr;
-        }
-
         EditTable {
             height: 1fr;
         }
 
-        TextView {
-            height: 1fr;
-            border-top: solid $foreground 15%;
-        }
-
-        &.-nothing {
-            #sides {
-                display: none;
-            }
-        }
-
-        &.-wide {
-            #sides {
-                layout: horizontal;
-            }
-
-            EditTable {
-                width: 11fr;
-            }
-
-            TextView {
-                width: 9fr;
-                border-top: none;
-                border-left: solid $foreground 15%;
-            }
+        &.-nothing PaneRow {
+            display: none;
         }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("u,enter", "undo", "Undo this", id="journal.undo", tooltip="Undo this edit"),
         Binding("g", "go", "Go to session", id="journal.go", tooltip="Go to the session that was edited"),
+        Binding(
+            "D", "compare", "Compare", show=False, id="journal.compare", tooltip="Compare before and after this edit"
+        ),
         Binding("slash", "filter", "Filter", key_display="/", id="journal.filter", tooltip="Filter the edits"),
         Binding("tab", "side", "Switch pane", show=False, id="journal.side", tooltip="Go to the changes, or back"),
         Binding("escape,q,U", "leave", "Back", id="journal.back", tooltip="Back to the browser"),
@@ -119,7 +101,7 @@ class JournalScreen(FilteredTableScreen):
         """Holds an edit, ready to be shown."""
 
         generation: int
-        page: list[Content]
+        page: list[RenderedLine]
 
     class UndoBlocked(DataMessage):
         """Says that later edits must be undone first."""
@@ -135,15 +117,20 @@ class JournalScreen(FilteredTableScreen):
         self._has_more = False
         self._edit_generation = 0
         self._selected_line: EditRow | None = None
-        self._shown_page: list[Content] = []
+        self._shown_page: list[RenderedLine] = []
 
     def compose(self) -> ComposeResult:
         yield FilterLine("filter by words, session, number or undone…")
-        with Container(id="sides"):
-            yield EditTable(self._clock())
-            yield TextView()
+        table = EditTable(self._clock())
+        with PaneRow(id="journal", sizes=self.app.settings.pane_sizes):
+            yield make_pane("Edits", EditColumns(table), table, id="edits")
+            yield make_pane("Change", TextView(), id="change", classes="-below")
         yield Static(id="none")
-        yield Footer(show_command_palette=False)
+        yield KeyHintBar()
+
+    def on_resize(self) -> None:
+        is_wide = self.app.size.width >= WIDE_WIDTH
+        self.query_one(PaneRow).split("#edits", 11 / 20 if is_wide else 9 / 20, is_vertical=not is_wide)
 
     def refresh_ages(self) -> None:
         self.table.now = self._clock()
@@ -219,7 +206,7 @@ class JournalScreen(FilteredTableScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
-            case "undo":
+            case "undo" | "compare":
                 return self._selected_line is not None
             case "go":
                 return self._selected_line is not None and bool(self._selected_line.sessions)
@@ -280,6 +267,13 @@ class JournalScreen(FilteredTableScreen):
         self._show_edits()
         if asked.words and self._has_more:
             self._request_edits(0)
+
+    def action_compare(self) -> None:
+        from tui.screens.comparison import ComparisonScreen
+
+        if (line := self._selected_line) is not None:
+            sides = (f"edit:{line.id}:{side}" for side in ("before", "after"))
+            self.app.push_screen(ComparisonScreen(self._store, *sides))
 
     def action_side(self) -> None:
         self.set_focus(self.diff_view if self.table.has_focus else self.table)

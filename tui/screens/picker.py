@@ -61,7 +61,7 @@ class PickerScreen(SessionListScreen["ResumePlan | None"]):
         if not shown.keys:
             self._is_enter_pending = False
             self.set_focus(self.bar.query_input)
-            self.empty_message.update(render_empty_list(shown.options))
+            self.empty_message.update(render_empty_list(shown))
         self._resume_if_enter_pending()
 
     @on(SessionListView.Opened)

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.errors import BadValue
 from store.model.entry import Attachment, Entry
@@ -18,6 +18,7 @@ from store.text.validate import decode
 from tui.messages import DataMessage
 from tui.render.picture import find_pictures, render_picture
 from tui.render.styles import MUTED
+from tui.widgets.key_hints import KeyHintBar
 from tui.workers import threaded
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class PictureScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(Content.styled("…", MUTED), id="picture")
-        yield Footer(show_command_palette=False)
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
         self._render_in_thread()

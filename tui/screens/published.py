@@ -205,7 +205,7 @@ class PublishedScreen(FilteredTableScreen):
     def _ask_for_file(self, found: FolderFound) -> None:
         from tui.dialogs.publish import PublishDialog
 
-        if (session := self._session) is None:
+        if (session := self._session) is None or not self.app.can_edit(self._store):
             return
         published: list[PublishedFile] = []
 

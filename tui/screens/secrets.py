@@ -11,10 +11,11 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.conversations.sessions import UNSEEN
 from store.database.cancel import cancel_when
@@ -26,6 +27,7 @@ from tui.messages import DataMessage
 from tui.privacy.secret_value import SecretValue
 from tui.render.secret_lines import SecretRow, render_secret_detail, render_secrets_heading
 from tui.screens.store_screen import Clock
+from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.secret_view import SecretView
 from tui.widgets.tables.secret_table import SecretTable
 from tui.workers import threaded
@@ -43,6 +45,8 @@ STILL_EXPOSED = (
     "Rotate the secret, then write the new value back."
 )
 
+NO_SECRETS = "No secrets in this session.\n\nPress a to add one. Its value is sealed."
+
 T = TypeVar("T")
 
 _CSS = """
@@ -58,6 +62,24 @@ SecretsScreen {
 
     SecretTable {
         height: 1fr;
+    }
+
+    #none {
+        display: none;
+        height: 1fr;
+        content-align: center middle;
+        text-align: center;
+        color: $foreground 75%;
+    }
+
+    &.-nothing {
+        #none {
+            display: block;
+        }
+
+        SecretTable, #value {
+            display: none;
+        }
     }
 
     #value {
@@ -129,10 +151,11 @@ class SecretsScreen(Screen[str | None]):
     def compose(self) -> ComposeResult:
         yield Static(id="heading")
         yield SecretTable()
+        yield Static(Content(NO_SECRETS), id="none")
         with Vertical(id="value"):
             yield Static(id="detail")
             yield SecretView()
-        yield Footer(show_command_palette=False)
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
         self.app.suppress_logging(True)
@@ -177,8 +200,11 @@ class SecretsScreen(Screen[str | None]):
     def _show_secrets(self, read: SecretsLoaded) -> None:
         if read.generation == self._generation:
             self._loaded = read
+            self.set_class(not read.rows, "-nothing")
             self.table.show(read.rows)
             self._update_heading()
+            if read.rows and self.focused is None:
+                self.call_after_refresh(self.table.focus)
 
     def on_resize(self) -> None:
         self._update_heading()
@@ -271,7 +297,12 @@ class SecretsScreen(Screen[str | None]):
 
     @work(exclusive=True, group="reveal")
     async def action_lock(self) -> None:
-        if self._loaded is not None and self._loaded.is_locked:
+        if self._loaded is None or self._loaded.protection != "passphrase":
+            # Without a passphrase everybody at this terminal could unlock them again.
+            self._hide_value()
+            notice = "Only a passphrase locks the secrets. Run `backscroll secrets passphrase` to set one."
+            self.app.notify(notice, timeout=6, markup=False)
+        elif self._loaded.is_locked:
             await self._ensure_unlocked()
         else:
             self._store.secrets.lock()
@@ -283,7 +314,7 @@ class SecretsScreen(Screen[str | None]):
     async def action_add(self) -> None:
         from tui.dialogs.secret import SecretDialog
 
-        if await self._ensure_unlocked():
+        if self.app.can_edit(self._store) and await self._ensure_unlocked():
             dialog = SecretDialog("New secret", self._make_seal(None), note=_NAME_NOTE)
             if (name := await self.app.push_screen_wait(dialog)) is not None:
                 self.table.pending_key = name
@@ -294,7 +325,7 @@ class SecretsScreen(Screen[str | None]):
         from tui.dialogs.secret import SecretDialog
 
         row = self.table.selected
-        if row is not None and await self._ensure_unlocked():
+        if row is not None and self.app.can_edit(self._store) and await self._ensure_unlocked():
             note = "The previous version is kept for undo until you delete the secret permanently."
             title = f"Replace the value of {row.key}"
             dialog = SecretDialog(title, self._make_seal(row.version), name=row.key, note=note)
@@ -335,7 +366,7 @@ class SecretsScreen(Screen[str | None]):
         from tui.dialogs.confirm import ConfirmDialog
 
         row = self.table.selected
-        if row is None:
+        if row is None or not self.app.can_edit(self._store):
             return
         notice = "All versions are deleted from the store and the journal. This cannot be undone."
         if await self.app.push_screen_wait(ConfirmDialog(f"Delete {row.key} permanently?", notice)):

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from textual import on
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.getters import query_one
 
 from store.search.list_rows import SessionListLayout
 from store.search.query import Query
+from store.search.saved_searches import RecentSearches
 from tui.screens.browser.session_list import SessionList
 from tui.screens.store_screen import Clock, StoreScreen
 from tui.textual_compat import use_dirty_region_compositor
 from tui.widgets.session_list_view import SessionListView
-from tui.widgets.top_bar import TopBar
+from tui.widgets.top_bar import QueryInput, TopBar
+from tui.workers import run_in_thread
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -25,6 +28,7 @@ Result = TypeVar("Result")
 
 def search_binding(name: str, tooltip: str) -> Binding:
     """Return the key that starts a search. It has priority, so that letters pressed right after it are typed."""
+    tooltip = f"{tooltip}. ↓ chooses a result while letters go on searching; Tab goes to the list"
     return Binding("slash", "search", "Search", key_display="/", priority=True, id=name, tooltip=tooltip)
 
 
@@ -46,15 +50,20 @@ class SessionListScreen(StoreScreen[Result]):
         use_dirty_region_compositor(self)
 
     def on_mount(self) -> None:
+        self.watch(self.bar.query_input, "choice", self._follow_choice, init=False)
         self.refresh_ages()
+        self.session_list.restore_order()
         self.session_list.show_first_rows()
+        self.handle_first_rows()
         self.call_after_refresh(self.session_list.load, keep_cursor=True)
+        self.call_after_refresh(self.session_list.load_saved_searches)
 
     def on_unmount(self) -> None:
         self.session_list.close()
 
     def handle_store_change(self) -> None:
         self.session_list.load(keep_cursor=self.keeps_cursor)
+        self.session_list.load_saved_searches()
 
     def refresh_ages(self) -> None:
         self.sessions.now = self._clock()
@@ -70,6 +79,9 @@ class SessionListScreen(StoreScreen[Result]):
         return self.sessions.listing.query
 
     # ── what the session list reports ─────────────────────────────────────────────────────────────
+
+    def handle_first_rows(self) -> None:
+        """Runs before the first paint, when the first rows are known."""
 
     def handle_list_shown(self, shown: SessionListLayout) -> None:
         """Runs when a complete list is shown."""
@@ -90,6 +102,15 @@ class SessionListScreen(StoreScreen[Result]):
     def _fold(self, request: SessionListView.FoldRequested) -> None:
         self.session_list.fold(request.key, request.folded)
 
+    @on(events.DescendantFocus)
+    def _unmark_unlisted(self) -> None:
+        self.session_list.unmark_unlisted()
+
+    @on(SessionListView.MarkedChanged)
+    def _show_selection(self) -> None:
+        self.session_list.show_count()
+        self.refresh_bindings()
+
     @on(SessionListView.ScopeRequested)
     def _switch_folder_scope(self) -> None:
         self.session_list.switch_folder_scope()
@@ -109,9 +130,37 @@ class SessionListScreen(StoreScreen[Result]):
         self.session_list.search(changed.query)
 
     @on(TopBar.Exited)
-    def _focus_list(self) -> None:
-        if self.sessions.keys:
+    def _focus_list(self, exited: TopBar.Exited) -> None:
+        if self.sessions.keys and not exited.opens:
             self.set_focus(self.sessions)
+
+    def _follow_choice(self, before: int | None, after: int | None) -> None:
+        """Move the cursor of the list for the arrow keys of the search box."""
+        self.sessions.show_as_active(after is not None)
+        if before is not None and after is not None:
+            self.sessions.action_move(after - before)
+
+    # ── saved and recent searches ─────────────────────────────────────────────────────────────────
+
+    @on(TopBar.QueryLeft)
+    def _remember_query(self, left: TopBar.QueryLeft) -> None:
+        run_in_thread(self, partial(RecentSearches().add, left.query), group="recent searches")
+
+    @on(QueryInput.SaveRequested)
+    def _open_save_dialog(self) -> None:
+        from tui.dialogs.searches import open_save_dialog
+
+        open_save_dialog(self, self._store, self.bar.query_input.value)
+
+    @on(QueryInput.RecallRequested)
+    def _open_recall_dialog(self) -> None:
+        from tui.dialogs.searches import SearchesDialog
+
+        self.app.push_screen(SearchesDialog(self._store), self._run_recalled)
+
+    def _run_recalled(self, query: str | None) -> None:
+        if query is not None:
+            self.bar.run(query)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "search":

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
-from textual.widgets import Footer, Static, TextArea
+from textual.widgets import Static, TextArea
 
 from store.conversations.timeline import Timelines
 from store.errors import ChangedMeanwhile, StoreError
@@ -24,6 +23,8 @@ from tui.messages import DataMessage
 from tui.render.styles import ERROR, WARNING, format_age
 from tui.render.summary_lines import render_conflict, render_coverage, render_summary_heading, render_version_diff
 from tui.screens.store_screen import Clock
+from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.pane_row import PaneRow, make_pane
 from tui.widgets.tables.summary_tables import SummaryTurnTable, SummaryVersionTable
 from tui.widgets.text_view import TextView
 from tui.workers import threaded
@@ -45,19 +46,7 @@ SummaryScreen {
     }
 
     #columns {
-        height: 1fr;
         margin-top: 1;
-    }
-
-    SummaryTurnTable {
-        width: 2fr;
-        height: 1fr;
-        border-right: solid $foreground 15%;
-    }
-
-    #text {
-        width: 3fr;
-        height: 1fr;
     }
 
     TextArea {
@@ -75,9 +64,12 @@ SummaryScreen {
         display: none;
     }
 
-    #versions {
+    #version-row {
         height: 6;
-        border-top: solid $foreground 15%;
+
+        &.-framed {
+            height: 7;
+        }
     }
 
     &.-comparing {
@@ -109,6 +101,14 @@ class SummaryScreen(Screen[str | None]):
             show=False,
             id="summary.previous",
             tooltip="Go to the previous pane",
+        ),
+        Binding(
+            "D",
+            "compare",
+            "Compare",
+            show=False,
+            id="summary.compare",
+            tooltip="Compare this version with the current one",
         ),
         Binding("escape,q", "leave", "Back", id="summary.leave", tooltip="Back to the session"),
     ]
@@ -154,18 +154,23 @@ class SummaryScreen(Screen[str | None]):
     def compose(self) -> ComposeResult:
         yield Static(render_summary_heading(self._session, 200), id="heading")
         yield Static(id="coverage")
-        with Horizontal(id="columns"):
-            yield SummaryTurnTable()
-            with Vertical(id="text"):
-                yield TextArea(soft_wrap=True, show_line_numbers=False, tab_behavior="focus")
-                yield TextView()
+        is_read_only = bool(self._store.refusal)
+        area = TextArea(soft_wrap=True, show_line_numbers=False, tab_behavior="focus", read_only=is_read_only)
+        with PaneRow(id="columns", sizes=self.app.settings.pane_sizes):
+            yield make_pane("Turns covered", SummaryTurnTable(), id="turns")
+            yield make_pane("Text", area, TextView(), id="text", classes="-right")
         yield Static(id="status")
-        with Vertical(id="versions"):
-            yield SummaryVersionTable()
-        yield Footer(show_command_palette=False)
+        with PaneRow(id="version-row", sizes={}):
+            yield make_pane("Versions", SummaryVersionTable(), id="versions", classes="-below")
+        yield KeyHintBar()
+
+    def on_resize(self) -> None:
+        self.query_one("#columns", PaneRow).split("#turns", 2 / 5, is_vertical=False)
+        self.query_one("#version-row", PaneRow).set_sized_panes("alone", [], self.app.size.width)
 
     def on_mount(self) -> None:
         self.versions.now = self._clock()
+        self._show_status(self._store.refusal)
         self._load_summary(into_editor=True)
         self._load_turns()
 
@@ -264,6 +269,9 @@ class SummaryScreen(Screen[str | None]):
             from tui.dialogs.text import CONTROL_CHARACTERS
 
             return self._is_loaded and self._is_text_changed and CONTROL_CHARACTERS.search(self.area.text) is not None
+        if action == "compare":
+            version = self.versions.selected
+            return self.versions.has_focus and version is not None and not version.current
         return super().check_action(action, parameters)
 
     # ── saving ────────────────────────────────────────────────────────────────────────────────────
@@ -277,6 +285,8 @@ class SummaryScreen(Screen[str | None]):
         if self._is_busy or not self._is_loaded:
             return
         # An unchanged text is saved as it was read, because the editor changes its line breaks.
+        if not self.app.can_edit(self._store):
+            return
         text = self._seen_summary.text if self._seen_summary and not self._is_text_changed else self.area.text
         if self._is_text_changed and CONTROL_CHARACTERS.search(text):
             self._show_status("The text contains control characters. Press F6 to remove them.")
@@ -350,6 +360,15 @@ class SummaryScreen(Screen[str | None]):
     def _compare(self) -> None:
         version = self.versions.selected
         self.comparison.show(render_version_diff(version, self._seen_summary) if version else "")
+        self.refresh_bindings()
+
+    def action_compare(self) -> None:
+        from tui.screens.comparison import ComparisonScreen
+
+        version, current = self.versions.selected, self._seen_summary
+        if version is not None and current is not None:
+            sides = (f"{self._session.id}#s{side.key}" for side in (version, current))
+            self.app.push_screen(ComparisonScreen(self._store, *sides))
 
     @on(SummaryVersionTable.RestoreRequested)
     def _start_restore(self, asked: SummaryVersionTable.RestoreRequested) -> None:

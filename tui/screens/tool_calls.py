@@ -21,10 +21,11 @@ from store.search import all_tool_calls
 from store.search.complete import Vocabulary
 from store.search.explain import explain_corrections
 from store.search.query import Query
+from store.search.saved_searches import SavedSearch, expand_saved_searches
 from store.search.typos import find_or_correct
 from tui.messages import DataMessage
+from tui.render.inspection.tool_call_details import ToolCallRow, build_call_row, render_table_head
 from tui.render.styles import MUTED, format_age, format_count, session_title
-from tui.render.tool_call_details import ToolCallRow, build_call_row, render_table_head
 from tui.render.tool_stats_lines import render_tool_stats_head
 from tui.screens.folder_scope import FolderScope, next_folder_scope
 from tui.screens.session_list_screen import search_binding
@@ -78,7 +79,7 @@ class ToolCallsScreen(TableScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        search_binding("tools.search", "Search tool calls by words and filters"),
+        search_binding("tools.search", "Search calls by words and filters"),
         Binding("o", "order", "Order", id="tools.order", tooltip="Change the order"),
         Binding("s", "scope", "Scope", id="tools.scope", tooltip=_SCOPE_TOOLTIP),
         Binding("n", "names", "By tool", id="tools.names", tooltip="Show totals by tool, or the calls"),
@@ -105,6 +106,7 @@ class ToolCallsScreen(TableScreen):
 
     class VocabularyLoaded(DataMessage):
         vocabulary: Vocabulary
+        searches: Sequence[SavedSearch]
 
     class CallSessionLoaded(DataMessage):
         """Asks to open a call."""
@@ -132,13 +134,15 @@ class ToolCallsScreen(TableScreen):
         yield KeyHintBar()
 
     def on_mount(self) -> None:
+        self.watch(self.bar.query_input, "choice", self._follow_choice, init=False)
         self.bar.query_input.value = self._query_text
 
     # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
     def load(self) -> None:
         self._generation += 1
-        query = Query.parse(self._query_text, is_typing=True).limit_to_folder(self._folder_scope.folder)
+        text = expand_saved_searches(self._query_text, self.bar.searches, is_typing=True)
+        query = Query.parse(text, is_typing=True).limit_to_folder(self._folder_scope.folder)
         if self.has_class("-by-name"):
             self._load_stats(query, self._tool_order, self._generation)
         else:
@@ -195,7 +199,8 @@ class ToolCallsScreen(TableScreen):
 
     @threaded(exclusive=True, group="vocabulary")
     def _load_vocabulary(self) -> None:
-        self.post_message(self.VocabularyLoaded(self._store.search.load_vocabulary()))
+        searches = self._store.saved_searches.list_searches()
+        self.post_message(self.VocabularyLoaded(self._store.search.load_vocabulary(), searches))
 
     @threaded(exclusive=True, group="session")
     def _load_session(self, session_id: str, call: int) -> None:
@@ -215,6 +220,7 @@ class ToolCallsScreen(TableScreen):
                 listed.query, format_count(listed.total, "call") or "no calls", _CALL_ORDER_LABELS[self._call_order]
             )
         self.call_after_refresh(self._show_head)  # once what is shown has its width
+        self.bar.set_has_results(bool(listed.lines))
         self.show_empty_state(not listed.lines, self.calls_table, self.bar.query_input)
 
     @on(ToolStatsLoaded)
@@ -228,13 +234,14 @@ class ToolCallsScreen(TableScreen):
             _TOOL_ORDER_LABELS[self._tool_order],
         )
         self.call_after_refresh(self._show_head)  # once what is shown has its width
+        self.bar.set_has_results(bool(tallied.tool_stats))
         self.show_empty_state(not tallied.tool_stats, self.stats_table, self.bar.query_input)
 
     def _update_status(self, query: Query, counted: str, order: str) -> None:
         where = f" · {self._folder_scope.name}" if self._folder_scope.folder else ""
         self.bar.show_count(f"{counted}{where} · {order}")
         if query.corrections:
-            self.bar.show_explanation(explain_corrections(query), is_warning=True)
+            self.bar.show_corrections(explain_corrections(query))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show_head)
@@ -252,6 +259,7 @@ class ToolCallsScreen(TableScreen):
     @on(VocabularyLoaded)
     def _set_vocabulary(self, known: VocabularyLoaded) -> None:
         self.bar.set_vocabulary(known.vocabulary)
+        self.bar.set_searches(known.searches)
 
     # ── messages ──────────────────────────────────────────────────────────────────────────────────
 
@@ -267,9 +275,16 @@ class ToolCallsScreen(TableScreen):
             self.load()
 
     @on(TopBar.Exited)
-    def _focus_table(self) -> None:
+    def _focus_table(self, exited: TopBar.Exited) -> None:
         if not self.has_class("-nothing"):
             self.set_focus(self._visible_table)
+            if exited.opens:
+                self._visible_table.action_open()
+
+    def _follow_choice(self, before: int | None, after: int | None) -> None:
+        """Move the cursor of the table for the arrow keys of the search box."""
+        if before is not None and after is not None:
+            self._visible_table.action_move(after - before)
 
     @property
     def _visible_table(self) -> ToolCallTable | ToolStatsTable:
@@ -284,7 +299,10 @@ class ToolCallsScreen(TableScreen):
     def _open_inspector(self, chosen: CallSessionLoaded) -> None:
         from tui.screens.inspector import InspectorScreen
 
-        self.app.push_screen(InspectorScreen(self._store, chosen.session, chosen.call), self._dismiss_to_entry)
+        self.app.push_screen(
+            InspectorScreen(self._store, chosen.session, chosen.call, self.app.settings.pane_sizes),
+            self._dismiss_to_entry,
+        )
 
     def _dismiss_to_entry(self, entry: str | None) -> None:
         if entry is not None:

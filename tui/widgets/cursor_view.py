@@ -12,6 +12,7 @@ from textual.geometry import Region
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from tui.render import glyphs
 from tui.widgets.line_view import LineView
 
 
@@ -25,7 +26,7 @@ class CursorView(LineView):
         }
 
         .cursor-view--bar {
-            color: $foreground 45%;
+            color: $foreground 60%;
         }
 
         &:focus {
@@ -43,8 +44,8 @@ class CursorView(LineView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "Down", id="rows.down", show=False, tooltip="Next row"),
         Binding("up,k", "move(-1)", "Up", id="rows.up", show=False, tooltip="Previous row"),
-        Binding("pagedown,ctrl+d", "page(1)", "Page down", id="rows.page_down", show=False, tooltip="Down one page"),
-        Binding("pageup,ctrl+u", "page(-1)", "Page up", id="rows.page_up", show=False, tooltip="Up one page"),
+        Binding("pagedown,ctrl+d", "page(1)", "Page down", id="rows.page_down", show=False, tooltip="Page down"),
+        Binding("pageup,ctrl+u", "page(-1)", "Page up", id="rows.page_up", show=False, tooltip="Page up"),
         Binding("home", "first", "First", id="rows.first", show=False, tooltip="Go to the first row"),
         Binding("end", "last", "Last", id="rows.last", show=False, tooltip="Go to the last row"),
     ]
@@ -78,7 +79,7 @@ class CursorView(LineView):
         if line != self.cursor:
             return self.make_strip(Content.assemble(" ", text), width, self.visual_style)
         style = self.cursor_style("cursor-view--cursor")
-        return self.make_strip(Content.assemble(("▌", ".cursor-view--bar"), text), width, style)
+        return self.make_strip(Content.assemble((glyphs.CURSOR, ".cursor-view--bar"), text), width, style)
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
 

@@ -50,7 +50,7 @@ class FilterLine(Horizontal):
 
         #slash {
             width: 2;
-            color: $foreground 45%;
+            color: $foreground 60%;
         }
 
         FilterInput {

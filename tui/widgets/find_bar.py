@@ -20,13 +20,13 @@ from tui.textual_compat import reliable_timer
 TYPING_PAUSE = 0.08
 """Seconds without a key before the search starts."""
 
-NOTHING_FOUND = "no hits"
+NOTHING_FOUND = "no matches"
 
 
 class FindInput(Input):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Go to hit", id="find.keep", tooltip="Go to the hits"),
-        Binding("escape", "drop", "Cancel", id="find.drop", tooltip="Close the find bar"),
+        Binding("enter", "submit", "Keep highlight", id="find.keep", tooltip="Keep the highlight and go to the match"),
+        Binding("escape", "drop", "Clear", id="find.drop", tooltip="Clear the highlight and close the find bar"),
     ]
 
     class Cancelled(Message):
@@ -47,7 +47,7 @@ class FindBar(Horizontal):
 
         Static {
             width: auto;
-            color: $foreground 65%;
+            color: $foreground 75%;
         }
 
         .find-bar--none {

@@ -41,8 +41,8 @@ class FindPane(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash,ctrl+f", "find", "Find", key_display="/", id="find.open", tooltip="Find in this pane"),
-        Binding("n", "hit(1)", "Next", show=False, id="find.next", tooltip="Next hit"),
-        Binding("N", "hit(-1)", "Previous", show=False, id="find.previous", tooltip="Previous hit"),
+        Binding("n", "hit(1)", "Next match", show=False, id="find.next", tooltip="Next match"),
+        Binding("N", "hit(-1)", "Previous match", show=False, id="find.previous", tooltip="Previous match"),
         Binding("escape", "forget_hits", "Done", show=False, id="find.forget", tooltip="Close the find bar"),
     ]
 

@@ -5,10 +5,11 @@ Textual's footer has one widget per key and rebuilds all of them whenever one ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, NamedTuple
 
 from textual import events
+from textual.binding import Binding
 from textual.content import Content
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -19,10 +20,22 @@ class KeyHint(NamedTuple):
     key: str
     label: Content
     enabled: bool
+    is_extra: bool
+    "Says that the hint is shown only if there is room after all others."
+    is_global: bool
+    "Says that the key works on all screens. Its hint is at the end."
 
 
 ALWAYS_SHOWN = 2
 """The number of hints at the end (quit and help) that stay if not all hints fit."""
+
+_OBVIOUS_ACTIONS = frozenset(
+    """move page first last scroll scroll_by scroll_page scroll_home scroll_end pane next_pane side field back
+    fold unfold choose close resize reset_sizes""".split()
+)
+"""The actions that no hint is spent on: arrows, pages, and going to other panes."""
+
+_OBVIOUS_KEYS = frozenset("up down left right pageup pagedown home end tab shift+tab escape ctrl+c".split())
 
 
 class KeyHintBar(Widget):
@@ -67,18 +80,26 @@ class KeyHintBar(Widget):
         """Yield one hint per widget and action, even if the action has several keys."""
         seen = set()
         for node, binding, enabled, _ in self.screen.active_bindings.values():
-            if binding.show and (node, binding.action) not in seen:
+            is_extra = not binding.show
+            if is_extra and (not enabled or not binding.id or _is_obvious(binding)):
+                continue
+            if (node, binding.action) not in seen:
                 seen.add((node, binding.action))
                 texts = (f" {self.app.get_key_display(binding)} ", f"{binding.description} ")
                 styles = ("key", "description") if enabled else ("disabled", "disabled")
                 pieces = ((text, f".keys-line--{style}") for text, style in zip(texts, styles, strict=True))
-                yield KeyHint(binding.key, Content.assemble(*pieces), enabled)
+                yield KeyHint(binding.key, Content.assemble(*pieces), enabled, is_extra, node is self.app)
 
     @property
     def _visible_hints(self) -> list[KeyHint]:
-        visible = list(self.hints)
-        while len(visible) > ALWAYS_SHOWN and sum(hint.label.cell_length for hint in visible) > self.size.width:
+        """The hints that fit: the important ones, then as many others as there is room for."""
+        visible = [hint for hint in self.hints if not hint.is_extra]
+        while len(visible) > ALWAYS_SHOWN and _total_cells(visible) > self.size.width:
             del visible[-ALWAYS_SHOWN - 1]
+        for extra in (hint for hint in self.hints if hint.is_extra):
+            if _total_cells(visible) + extra.label.cell_length > self.size.width:
+                break
+            visible.insert(sum(not hint.is_global for hint in visible), extra)
         return visible
 
     def render(self) -> Content:
@@ -92,3 +113,11 @@ class KeyHintBar(Widget):
                 if hint.enabled:
                     self.app.simulate_key(hint.key)
                 return
+
+
+def _is_obvious(binding: Binding) -> bool:
+    return binding.action.partition("(")[0] in _OBVIOUS_ACTIONS or binding.key in _OBVIOUS_KEYS
+
+
+def _total_cells(hints: Iterable[KeyHint]) -> int:
+    return sum(hint.label.cell_length for hint in hints)

@@ -239,7 +239,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         filters, (_, background) = self._finish_inputs or ((), self.background_colors)
         for line_filter in filters:
             segments = line_filter.apply(segments, background)
-        return segments[0].style or style
+        filtered = segments[0].style
+        return style if filtered is None else filtered  # a style without colours and attributes is false
 
     def _lookup_style(self, name: str | Style) -> Style:
         if isinstance(name, Style):

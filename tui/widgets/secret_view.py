@@ -34,7 +34,7 @@ class SecretView(LineView, can_focus=False):
         self._lines = []
         if value is not None:
             text = value.text[:MAX_SHOWN_CHARACTERS]
-            self._lines += wrap_text(text, max(self.page.width - 2, 1))
+            self._lines += wrap_text(text, max(self.page.width - 2, 1)) if text else ["(empty)"]
             if text != value.text:
                 more = format_count(len(value.text) - MAX_SHOWN_CHARACTERS, "more character")
                 self._lines.append(f"… {more} · copy to get the whole value")

@@ -10,6 +10,7 @@ import re
 from array import array
 from collections.abc import Hashable, Iterable
 from datetime import UTC, datetime
+from itertools import islice
 from typing import ClassVar
 
 from textual import events
@@ -19,9 +20,12 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from store.model.knowledge import Hit
 from store.model.session import Session
-from store.search.list_rows import EMPTY_GROUP, LINES_PER_ROW, SessionListLayout, SessionRow
+from store.search.list_rows import EMPTY_GROUP, LINES_PER_ROW, TOOL_OUTPUT, SessionListLayout, SessionRow
+from store.text.sanitize import cell_width
 from tui.messages import DataMessage
+from tui.render import glyphs
 from tui.render.session_lines import (
     TreePrefix,
     build_tree_prefix,
@@ -29,7 +33,7 @@ from tui.render.session_lines import (
     render_group_heading,
     render_session,
 )
-from tui.render.styles import StyledLine
+from tui.render.styles import StyledLine, session_title
 from tui.widgets.line_view import LineView
 
 ROWS_PER_PAGE = 64
@@ -44,6 +48,12 @@ PRERENDER_LINES = 12
 """The number of lines to prepare in one step, so few that a key pressed at that time is not delayed noticeably."""
 
 SCOPE_TOOLTIP = "Show all sessions, or those of this folder or git work tree"
+
+CHOOSING = "-choosing"
+"""The class of a list whose cursor is moved from the search box."""
+
+TITLE_MARGIN = 8
+"""The cells of a line beside its title: the edges, the cursor, the pin, a gap and the scrollbar."""
 
 FOLD_CELLS = 3
 """The width at the left of a row in which a click folds it."""
@@ -116,6 +126,16 @@ class SessionRows(LineView):
         self.scroll_to(y=self._scroll_top_for(line) if follow else 0, animate=False, force=True)
         self.invalidate_rows(rows)
 
+    def extend(self, listing: SessionListLayout) -> None:
+        """Show the same list with other sessions at its end. The rows that are known stay valid."""
+        selected = self.selected_key
+        self.listing = listing
+        self.line_count = listing.line_count
+        row = listing.row_of(selected)
+        self.set_reactive(SessionRows.cursor, self.validate_cursor(self.cursor if row is None else row))
+        self.invalidate_strips()
+        self._request_rows()
+
     def _scroll_top_for(self, line: int) -> int:
         """Return where to scroll so that the cursor is on that line of the screen again.
 
@@ -168,13 +188,27 @@ class SessionRows(LineView):
         return row.session if row else None
 
     @property
+    def selected_tool_hit(self) -> Hit | None:
+        """The hit in a tool call because of which the session under the cursor is listed, or None."""
+        return self.listing.tool_hits.hits.get(self.selected_key) if self.selected_key is not None else None
+
+    @property
+    def title_cells(self) -> int:
+        """The width of a list that shows the whole titles of the first page of sessions."""
+        rows = islice(self._rows.values(), ROWS_PER_PAGE)
+        return max((cell_width(session_title(row.session)) for _, row in rows), default=0) + TITLE_MARGIN
+
+    @property
     def marked_keys(self) -> frozenset[int]:
-        """The keys of all marked sessions, visible or not."""
-        return self._marked_keys
+        """The keys of the marked sessions that are listed, so that no action applies to hidden ones."""
+        return self._marked_keys.intersection(self.keys) if self._marked_keys else self._marked_keys
 
     def _cached_row(self, key: int | None) -> SessionRow | None:
         cached = self._rows.get(key) if key is not None else None
-        return cached[1] if cached else None
+        if cached is None or key is None:
+            return None
+        tool_hit = self.listing.tool_hits.hits.get(key)
+        return cached[1]._replace(hit=tool_hit) if tool_hit else cached[1]
 
     def _request_rows(self) -> None:
         """Request the visible rows now, and the rows near them after the visible ones are painted."""
@@ -222,14 +256,14 @@ class SessionRows(LineView):
         key = self.keys[position.row]
         is_selected = position.row == self.cursor and position.heading is None
         revision, _ = self._rows.get(key, (None, None))
-        return line, revision, is_selected, is_selected and self.has_focus, key in self._marked_keys
+        return line, revision, is_selected, is_selected and self.is_active, key in self._marked_keys
 
     def build_strip(self, line: int, width: int) -> Strip:
         position = self.listing.line_at(line)
         if position.heading is not None:
-            heading = render_group_heading(
-                self.listing.headings[position.heading], self.listing.options.group, width - 2, self.now
-            )
+            group = self.listing.headings[position.heading]
+            has_more = group.value == TOOL_OUTPUT and self.listing.tool_hits.has_more
+            heading = render_group_heading(group, self.listing.options.group, width - 2, self.now, has_more=has_more)
             return self.make_strip([(" ", ""), *heading], width, self.component_style("session-list--row"))
         key = self.keys[position.row]
         row = self._cached_row(key)
@@ -242,11 +276,22 @@ class SessionRows(LineView):
             prefix = build_tree_prefix(self.listing, position.row, row.children)
             text = self._row_lines.get(row, width - 2, self.now, prefix, self._words)[position.row_line]
         is_selected = position.row == self.cursor
-        lead = ("▌", ".session-list--bar") if is_selected else (" ", "")
+        lead = (glyphs.CURSOR, ".session-list--bar") if is_selected else (" ", "")
         if key in self._marked_keys and not position.row_line:
-            lead = ("✓", ".session-list--mark")
+            lead = (glyphs.SELECTED, ".session-list--mark")
         style = self.cursor_style("session-list--cursor") if is_selected else self.component_style("session-list--row")
         return self.make_strip([lead, *text], width, style)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the cursor looks as if the list had the focus."""
+        return self.has_focus or self.has_class(CHOOSING)
+
+    def show_as_active(self, active: bool) -> None:
+        """Show that keys move the cursor although another widget has the focus."""
+        if active != self.has_class(CHOOSING):
+            self.set_class(active, CHOOSING)
+            self.refresh_lines(self._cursor_line, LINES_PER_ROW)
 
     @property
     def _cursor_line(self) -> int:
@@ -275,8 +320,8 @@ class SessionListView(SessionRows):
         Binding("enter", "open", "Open", id="list.open", tooltip="Open the session"),
         _movement_binding("down,j", "move(1)", "Down", "down", "Next session"),
         _movement_binding("up,k", "move(-1)", "Up", "up", "Previous session"),
-        _movement_binding("pagedown,ctrl+d", "page(1)", "Page down", "page_down", "Down one page"),
-        _movement_binding("pageup,ctrl+u", "page(-1)", "Page up", "page_up", "Up one page"),
+        _movement_binding("pagedown,ctrl+d", "page(1)", "Page down", "page_down", "Page down"),
+        _movement_binding("pageup,ctrl+u", "page(-1)", "Page up", "page_up", "Page up"),
         _movement_binding("home,g", "first", "First", "first", "Go to the first session"),
         _movement_binding("end,G", "last", "Last", "last", "Go to the last session"),
         Binding(
@@ -297,6 +342,9 @@ class SessionListView(SessionRows):
         ),
         Binding(
             "space", "mark", "Select", id="list.mark", show=False, tooltip="Select this session for the next action"
+        ),
+        Binding(
+            "escape", "unmark", "Clear selection", id="list.unmark", tooltip="Select no session, before Esc clears more"
         ),
         Binding("s", "scope", "Scope", id="list.scope", tooltip=SCOPE_TOOLTIP),
         Binding("o", "order", "Order", id="list.order", tooltip="Choose the order and the headings"),
@@ -326,6 +374,14 @@ class SessionListView(SessionRows):
         self._marked_keys = keys
         self.refresh()
         self.post_message(self.MarkedChanged(keys))
+
+    def unmark_unlisted(self) -> int:
+        """Unmark the sessions that are not listed any more, and return how many they were."""
+        listed = self.marked_keys
+        dropped = len(self._marked_keys) - len(listed)
+        if dropped:
+            self.set_marked(listed)
+        return dropped
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
 
@@ -399,6 +455,14 @@ class SessionListView(SessionRows):
         """Mark the session and move on, so that holding the key marks many."""
         self._toggle_mark()
         self.cursor += 1
+
+    def action_unmark(self) -> None:
+        self.set_marked(frozenset())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "unmark":
+            return bool(self._marked_keys)
+        return super().check_action(action, parameters)
 
     def _toggle_mark(self) -> None:
         if self.selected_key is not None and not self.is_on_group:

@@ -13,7 +13,10 @@ from textual.strip import Strip
 from textual.worker import get_current_worker
 
 from tui.messages import DataMessage
+from tui.render import glyphs
 from tui.render.highlight import highlight_words
+from tui.render.styles import StyledText
+from tui.render.viewport import WrappableLine
 from tui.render.word_wrap import wrap_text
 from tui.widgets.find_pane import FindSearch
 from tui.widgets.line_view import LineView
@@ -25,18 +28,16 @@ MAX_SYNC_CHARACTERS = 64_000
 FIRST_LINES = 2_000
 """The number of lines of a long text to show before the rest is wrapped."""
 
-TextSource = str | Sequence[Content]
+TextSource = str | Sequence[WrappableLine]
 """Holds foreign text as it is stored, or lines that are already rendered."""
 
 
 class TextView(LineView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "scroll_by(1)", "Down", id="text.down", show=False, tooltip="Down one line"),
-        Binding("up,k", "scroll_by(-1)", "Up", id="text.up", show=False, tooltip="Up one line"),
-        Binding(
-            "pagedown,space", "scroll_page(1)", "Page down", id="text.page_down", show=False, tooltip="Down one page"
-        ),
-        Binding("pageup,b", "scroll_page(-1)", "Page up", id="text.page_up", show=False, tooltip="Up one page"),
+        Binding("down,j", "scroll_by(1)", "Down", id="text.down", show=False, tooltip="Next line"),
+        Binding("up,k", "scroll_by(-1)", "Up", id="text.up", show=False, tooltip="Previous line"),
+        Binding("pagedown,space", "scroll_page(1)", "Page down", id="text.page_down", show=False, tooltip="Page down"),
+        Binding("pageup,b", "scroll_page(-1)", "Page up", id="text.page_up", show=False, tooltip="Page up"),
         Binding("home", "scroll_home", "Start", id="text.first", show=False, tooltip="Go to the start"),
         Binding("end", "scroll_end", "End", id="text.last", show=False, tooltip="Go to the end"),
     ]
@@ -75,11 +76,15 @@ class TextView(LineView):
         self._generation += 1
         self._wrap_width = self.text_width
         if not isinstance(self._source, str):
-            self._show_lines([line for content in self._source for line in content.wrap(self._wrap_width) or [content]])
+            self._show_lines(self.wrap_lines(self._source))
         elif len(self._source) <= MAX_SYNC_CHARACTERS:
             self._show_lines(list(wrap_text(self._source, self._wrap_width)) if self._source else [])
         else:
             self._wrap(self._source, self._wrap_width, self._generation)
+
+    def wrap_lines(self, lines: Sequence[WrappableLine]) -> list[Content]:
+        wrapped = (line.wrap(self._wrap_width) or [Content("")] for line in lines)
+        return [part for parts in wrapped for part in parts]
 
     @threaded(exclusive=True, group="wrap")
     def _wrap(self, text: str, width: int, generation: int) -> None:
@@ -112,8 +117,12 @@ class TextView(LineView):
     def build_strip(self, line: int, width: int) -> Strip:
         text = self._lines[line]
         content = text if isinstance(text, Content) else Content(text)
-        mark = ("▌", "$accent") if line == self._hit_line else (" ", "")
+        mark = self.line_mark(line)
         return self.make_strip(Content.assemble(mark, highlight_words(content, self._words)), width, self.visual_style)
+
+    def line_mark(self, line: int) -> StyledText:
+        """Return the mark before a line."""
+        return (glyphs.CURSOR, "$accent") if line == self._hit_line else (" ", "")
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 

@@ -26,11 +26,16 @@ class ToolCallPane(FindPane):
         .title {
             height: 1;
             padding: 0 1;
-            color: $foreground 45%;
+            color: $foreground 75%;
         }
 
         &:focus-within .title {
             color: $text-accent;
+            text-style: bold;
+        }
+
+        &:focus-within:nocolor .title {
+            text-style: reverse;
         }
 
         TextView {
@@ -61,7 +66,7 @@ class ToolCallPane(FindPane):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
-        self.set_class(True, AS_TEXT)
+        self.add_class(AS_TEXT, "pane")
         self._has_both = False
 
     def compose(self) -> ComposeResult:
@@ -73,10 +78,15 @@ class ToolCallPane(FindPane):
     def show(self, title: Content, text: TextSource | None, tree: JsonTree | None, note: str = "") -> None:
         """Show the text if there is one, else the tree, else the note."""
         self.title.update(title)
+        self.border_title = title
         self.text.show(text or "")
         self.tree_view.show(tree, note)
         self._has_both = text is not None and tree is not None
         self._switch(to_text=text is not None)
+
+    @property
+    def shows_text(self) -> bool:
+        return self.has_class(AS_TEXT)
 
     @property
     def view(self) -> JsonView | TextView:

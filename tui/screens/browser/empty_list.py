@@ -36,21 +36,16 @@ class EmptyList:
     def can_make_demo(self) -> bool:
         return self.is_store_empty and not self._is_making_demo
 
-    @property
-    def can_search_tool_calls(self) -> bool:
-        """Whether no session contains the words, so that the tool calls are worth a search."""
-        shown = self._screen.sessions.listing
-        return not shown.keys and bool(shown.query.terms)
-
     def update(self, shown: SessionListLayout) -> None:
         """Show or hide the message, depending on the list that is shown."""
-        self.is_store_empty = not shown.keys and not shown.options.query.strip() and not shown.options.folder
+        is_narrowed = shown.options.query.strip() or shown.options.folder or shown.archived
+        self.is_store_empty = not shown.keys and not is_narrowed
         self._screen.set_class(self.is_store_empty, "-empty")
         self._screen.set_class(not shown.keys, "-nothing")
         if self.is_store_empty:
             self._show_welcome()
         elif not shown.keys:
-            self._screen.empty_message.update(render_empty_list(shown.options, can_search_calls=True))
+            self._screen.empty_message.update(render_empty_list(shown))
         else:
             self._screen.call_after_refresh(self._focus_list)
 

@@ -16,24 +16,28 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Vertical
 from textual.getters import query_one
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
 from store.model.session import Session
-from store.search.list_rows import SessionListLayout
+from store.search.list_rows import EMPTY_GROUP, SessionListLayout
+from store.search.query import Query
 from tui.messages import Copy
-from tui.render.browser_notices import render_breadcrumb
+from tui.render.browser_notices import explain_hidden_session, render_breadcrumb
+from tui.screens.browser.comparisons import COMPARE_TOOLTIP, Comparisons
 from tui.screens.browser.empty_list import EmptyList
 from tui.screens.browser.live_sync import LiveSync
 from tui.screens.browser.session_edits import SessionEdits, edit_binding
+from tui.screens.browser.wait_notifier import WaitNotifier
 from tui.screens.session_list_screen import SessionListScreen
 from tui.screens.store_screen import Clock
 from tui.textual_compat import reliable_timer
 from tui.widgets.key_hints import KeyHintBar
-from tui.widgets.session_list_view import SCOPE_TOOLTIP, SessionListView
+from tui.widgets.pane_row import PaneRow, SizedPane, pane_title
+from tui.widgets.session_list_view import SCOPE_TOOLTIP, TITLE_MARGIN, SessionListView
 from tui.widgets.top_bar import TopBar
 from tui.workers import threaded, wait_for_opening
 
@@ -46,7 +50,35 @@ OPEN_DELAY_SECONDS = 0.3
 """The cursor of the list rests this long on a session before the conversation is opened next to it, so that scrolling
 past a session reads nothing."""
 
+MEDIUM_WIDTH, WIDE_WIDTH = 100, 140
+"""The widths from which two panes, and all three panes, are shown side by side."""
+
+MIN_LIST_CELLS, MIN_RECORD_CELLS = 24, 20
+
+CONVERSATION_CELLS = 84
+"""The width that a conversation needs. What a wide terminal has beyond it is given to the list, for its titles."""
+
 CONVERSATION_CSS = Path(__file__).parents[1] / "conversation.tcss"
+
+
+def arrange_browser(width: int, title_cells: int, pane: int, *, is_zoomed: bool) -> tuple[str, list[SizedPane]]:
+    """Return the name of the arrangement and the panes with widths of their own, until a person changes them."""
+    if is_zoomed or width < MEDIUM_WIDTH:
+        return "single", []
+    if width < WIDE_WIDTH:
+        record = SizedPane("record", "JsonPane", width * 2 // 5, MIN_RECORD_CELLS, is_last=True)
+        sessions = SizedPane("sessions", "#sessions", max(width * 36 // 100, 38), MIN_LIST_CELLS)
+        return "medium", [record if pane == RECORD_PANE else sessions]
+    record_cells = width * 24 // 100
+    least, most = max(width * 24 // 100, 38), width - record_cells - CONVERSATION_CELLS
+    list_cells = max(min(title_cells, most), least)
+    return "wide", [
+        SizedPane("sessions", "#sessions", list_cells, MIN_LIST_CELLS),
+        SizedPane("record", "JsonPane", record_cells, MIN_RECORD_CELLS, is_last=True),
+    ]
+
+
+RECORD_PANE = 2
 
 
 def _pane_binding(keys: str, action: str, name: str, label: str, tooltip: str) -> Binding:
@@ -62,16 +94,23 @@ class BrowserScreen(SessionListScreen[None]):
     (`edits`), follow the sync (`live_sync`) and explain an empty list (`empty_list`)."""
 
     DEFAULT_CLASSES = "-pane-0"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 (declared so by Textual)
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (MEDIUM_WIDTH, "-medium"), (WIDE_WIDTH, "-wide")]  # noqa: RUF012 (declared so by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
         edit_binding("t", "title", "Title", "Change the title of the session, or of all selected sessions"),
+        edit_binding(
+            "ctrl+t", "propose_titles", "Propose titles", "Let your program name the session, or all selected sessions"
+        ),
         edit_binding("T", "tags", "Tags", "Tag the session, or all selected sessions"),
-        edit_binding("m", "note", "Note", "Add a note to the session, or to all selected sessions"),
+        edit_binding("m", "note", "Note", "Add or edit a note on the session, or in a conversation on the entry"),
         edit_binding("p", "pin", "Pin", "Pin or unpin the session, or all selected sessions"),
         edit_binding("a", "archive", "Archive", "Archive or unarchive the session, or all selected sessions"),
         # Both use one key: if there is nothing to move to the trash, there is a demo to show.
         Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Try Backscroll with made-up conversations"),
         edit_binding("d", "trash", "Trash", "Move the session, or all selected sessions, to the trash"),
+        edit_binding(
+            "d", "restore", "Restore", "Take the session, or all selected sessions, out of the trash", show=True
+        ),
+        edit_binding("delete", "purge", "Delete", "Delete the session, or all selected ones, for good", show=True),
         edit_binding("S", "summary", "Summary", "Read or edit the summary"),
         edit_binding("dollar_sign", "secrets", "Secrets", "Show the secrets of the session"),
         edit_binding("w", "write_back", "Write back", "Write edits back to the agent's store"),
@@ -84,13 +123,16 @@ class BrowserScreen(SessionListScreen[None]):
         ),
         # The list has this key, too. With priority, the focus has moved before the next key is handled.
         Binding("enter", "open_session", "Open", id="list.open", priority=True, tooltip="Open the session"),
-        # The list has these keys, too, but it is hidden if it is empty.
-        Binding("enter", "further", "Tool calls", id="list.further", tooltip="Search the tool calls for these words"),
+        # The list has this key, too, but it is hidden if it is empty.
         Binding("s", "scope", "Scope", id="list.scope", tooltip=SCOPE_TOOLTIP),
         _session_binding("r", "resume", "Resume", "Resume the session in its agent", show=True),
         _session_binding("c", "copy_command", "Copy command", "Copy the resume command"),
+        _session_binding("D", "compare", "Compare", COMPARE_TOOLTIP),
         _session_binding("I", "card", "Session card", "Show everything known about the session"),
         _session_binding("C", "copy_id", "Copy id", "Copy the id of the session"),
+        # The conversation has these keys, too. Only an item that is read has links.
+        _session_binding("V", "changes", "Changes", "Show the files that the session changed"),
+        _session_binding("O", "open_links", "Open link", "Open a path or an address, after the session was opened"),
         _pane_binding("tab", "next_pane(1)", "next", "Next pane", "Go to the pane on the right"),
         _pane_binding("shift+tab", "next_pane(-1)", "previous", "Previous pane", "Go to the pane on the left"),
         _pane_binding("1", "pane(0)", "sessions", "Sessions", "Go to the list of sessions"),
@@ -104,6 +146,7 @@ class BrowserScreen(SessionListScreen[None]):
     empty_message = query_one("#empty", Static)
     banner = query_one("#banner", Static)
     location_bar = query_one("#place", Static)
+    pane_row = query_one(PaneRow)
     conversation: ConversationPane
     "Is set after the list was painted, because the code that shows conversations is imported then."
 
@@ -118,16 +161,23 @@ class BrowserScreen(SessionListScreen[None]):
     ) -> None:
         super().__init__(store, clock)
         self.live_sync = LiveSync(self, worker, is_new_store=is_new_store)
+        self._wait_notifier = WaitNotifier(self, store, clock)
         self.edits = SessionEdits(self, store, clock)
+        self.comparisons = Comparisons(self, store)
         self.empty_list = EmptyList(self, store)
         self._shown_title = title
-        self._has_conversation = False
+        self.has_conversation = False
+        "Is set when `conversation` is."
         self._active_pane = 0
+        self._title_cells = 0
+        "The width of a list with whole titles, as it was when the list was first shown or the terminal was resized."
         self._open_timer: Timer | None = None
         self._cursor_moved_at = 0.0
         self._selected_turn: int | None = None
         self._pending_session_key: int | None = None
         "Names the session to which the cursor moves when it is listed."
+        self._key_left_behind: int | None = None
+        "Names the session under the cursor of the list while one is read that the list does not show."
         self._is_enter_pending = False
         "Is true from the Enter that opens a session until the session is known and can be shown."
 
@@ -135,7 +185,9 @@ class BrowserScreen(SessionListScreen[None]):
         yield TopBar(self._shown_title)
         yield Static(id="place")
         yield Static(id="banner")
-        with Horizontal(id="panes"):
+        row = PaneRow(id="panes", sizes=self.app.settings.pane_sizes)
+        with row, Vertical(id="sessions", classes="pane") as pane:
+            pane.border_title = pane_title("Sessions", "1")
             yield SessionListView()
         yield Static(id="empty")
         yield KeyHintBar()
@@ -154,9 +206,10 @@ class BrowserScreen(SessionListScreen[None]):
         self.app.stylesheet.read(CONVERSATION_CSS)
         self.app.stylesheet.parse()
         conversation: ConversationPane = module.ConversationPane(self._store, self._clock)
-        await self.query_one("#panes").mount(conversation)
+        await self.pane_row.mount(conversation)
         self.conversation = conversation
-        self._has_conversation = True
+        self.has_conversation = True
+        self._arrange_panes()
         self.app.freeze_gc()
         self._open_if_enter_pending()
         self._schedule_open_if_loaded()
@@ -170,12 +223,13 @@ class BrowserScreen(SessionListScreen[None]):
 
     def handle_store_change(self) -> None:
         super().handle_store_change()
-        if self._has_conversation:
+        self._wait_notifier.check()
+        if self.has_conversation:
             self.conversation.handle_store_change()
 
     def refresh_ages(self) -> None:
         super().refresh_ages()
-        if self._has_conversation:
+        if self.has_conversation:
             self.conversation.timeline_pane.update_heading()
 
     # ── the session under the cursor ──────────────────────────────────────────────────────────────
@@ -190,7 +244,7 @@ class BrowserScreen(SessionListScreen[None]):
     @property
     def is_opening(self) -> bool:
         """Is true while the session under the cursor waits to be opened."""
-        return not self._has_conversation or self._open_timer is not None
+        return not self.has_conversation or self._open_timer is not None
 
     def _open_after_delay(self) -> None:
         seconds_left = self._cursor_moved_at + OPEN_DELAY_SECONDS - time.monotonic()
@@ -207,7 +261,7 @@ class BrowserScreen(SessionListScreen[None]):
 
     def _schedule_open_if_loaded(self) -> None:
         selected = self.sessions.selected
-        if self._has_conversation and selected is not None and not self.conversation.is_open(selected.key):
+        if self.has_conversation and selected is not None and not self.conversation.is_open(selected.key):
             if self.search_query and self._open_timer is None:
                 self._open_selected()  # the pause after typing was long enough
             else:
@@ -217,10 +271,18 @@ class BrowserScreen(SessionListScreen[None]):
     def _open_selected(self) -> None:
         """Open the selected session if the pane that shows it is visible."""
         selected = self.sessions.selected
-        if selected is None or not self._has_conversation or not self.conversation.is_on_screen:
+        if selected is None or not self.has_conversation or not self.conversation.is_on_screen:
             return
-        if not self.conversation.is_open(selected.key):
-            self.conversation.open(selected, query=self.search_query)
+        query, entry = self._find_opening()
+        if not self.conversation.is_open(selected.key) and selected.key != self._key_left_behind:
+            self._key_left_behind = None
+            self.conversation.open(selected, query=query, at_entry=entry)
+
+    def _find_opening(self) -> tuple[Query, str | None]:
+        """Return what is highlighted in the session under the cursor, and the entry at which it opens, if it was found
+        in a tool call."""
+        hit = self.sessions.selected_tool_hit
+        return (self.sessions.listing.tool_hits.query, hit.entry) if hit else (self.search_query, None)
 
     async def action_open_session(self) -> None:
         """Open the session under the cursor and go to it. The app handles one key after the other, so the keys that
@@ -234,6 +296,11 @@ class BrowserScreen(SessionListScreen[None]):
         self._is_enter_pending = True
         self._open_if_enter_pending()
 
+    @on(TopBar.Exited)
+    def _open_choice(self, exited: TopBar.Exited) -> None:
+        if exited.opens:
+            self._open_clicked_session()
+
     @on(TopBar.QueryChanged)
     def _cancel_pending_enter(self) -> None:
         self._is_enter_pending = False
@@ -244,20 +311,21 @@ class BrowserScreen(SessionListScreen[None]):
     def _open_if_enter_pending(self) -> None:
         """Open the session for which Enter was pressed, once it is known which one that is."""
         session = self.sessions.selected
-        if not self._is_enter_pending or not self._has_conversation or not self.session_list.is_current:
+        if not self._is_enter_pending or not self.has_conversation or not self.session_list.is_current:
             return
         if session is None:
             self._is_enter_pending = self.sessions.selected_key is not None
             return
         self._is_enter_pending = False
         # A conversation that is already shown next to the list is not opened again.
-        is_open = self.conversation.is_open(session.key, self.search_query)
+        query, entry = self._find_opening()
+        is_open = self.conversation.is_open(session.key, query)
         if not is_open:
-            self.conversation.prepare(session, query=self.search_query)
+            self.conversation.prepare(session, query=query, at_entry=entry)
         self.action_pane(1)
         if not is_open:
             # After the layout: a pane without a size cannot be opened at an entry.
-            self.call_after_refresh(self.conversation.open, session, query=self.search_query)
+            self.call_after_refresh(self.conversation.open, session, query=query, at_entry=entry)
 
     def on_conversation_pane_read_requested(self, requested: ConversationPane.ReadRequested) -> None:
         self.live_sync.read_next(requested.native_id)
@@ -265,6 +333,9 @@ class BrowserScreen(SessionListScreen[None]):
     def on_conversation_pane_turn_selected(self, selected: ConversationPane.TurnSelected) -> None:
         self._selected_turn = selected.turn
         self.location_bar.update(render_breadcrumb(selected.session, selected.turn, self._active_pane), layout=False)
+
+    def on_conversation_pane_entry_requested(self, requested: ConversationPane.EntryRequested) -> None:
+        self.open_entry(requested.entry)
 
     def on_conversation_pane_session_forked(self, forked: ConversationPane.SessionForked) -> None:
         """Move the cursor to the fork, under its parent. A fork that its agent can continue is offered to resume."""
@@ -280,6 +351,8 @@ class BrowserScreen(SessionListScreen[None]):
 
     def handle_list_shown(self, shown: SessionListLayout) -> None:
         self.empty_list.update(shown)
+        if self._title_cells <= TITLE_MARGIN:
+            self._fit_titles()
         pending_key, self._pending_session_key = self._pending_session_key, None
         if pending_key is not None and (row := shown.row_of(pending_key)) is not None:
             self.sessions.cursor = row
@@ -302,11 +375,30 @@ class BrowserScreen(SessionListScreen[None]):
     @threaded(exclusive=True, group="go to")
     def _load_session_of_entry(self, entry: str) -> None:
         session = self._store.sessions.get(entry.rpartition("#")[0])
-        self.app.call_from_thread(self._open_at_entry, session, entry)
+        ancestors = self._store.sessions.ancestors(session)
+        self.app.call_from_thread(self._open_at_entry, session, ancestors, entry)
 
-    def _open_at_entry(self, session: Session, entry: str) -> None:
+    def _open_at_entry(self, session: Session, ancestors: Sequence[Session], entry: str) -> None:
         self.conversation.open(session, at_entry=entry)
+        self._select_in_list(session, ancestors)
         self.action_pane(1)
+
+    def _select_in_list(self, session: Session, ancestors: Sequence[Session]) -> None:
+        """Move the cursor of the list to a session that is opened from elsewhere, or say why the list does not show it.
+
+        The session stays open until the cursor moves.
+        """
+        listing = self.sessions.listing
+        if (row := listing.row_of(session.key)) is not None:
+            self.sessions.cursor = row
+            return
+        self._key_left_behind = self.sessions.selected_key
+        above = [ancestor.key for ancestor in ancestors] + [EMPTY_GROUP] * (not session.turns)
+        if any(listing.row_of(key) is not None for key in above):
+            self._pending_session_key = session.key
+            self.session_list.change(unfolded=self.session_list.options.unfolded.union(above))
+        else:
+            self.notify(explain_hidden_session(session, listing), timeout=4, markup=False)
 
     # ── panes ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -318,9 +410,9 @@ class BrowserScreen(SessionListScreen[None]):
         ancestors = set(event.widget.ancestors_with_self)
         if event.widget in (self.sessions, self.bar.query_input):
             self._activate_pane(0)
-        elif self._has_conversation and self.conversation.record_pane in ancestors:
+        elif self.has_conversation and self.conversation.record_pane in ancestors:
             self._activate_pane(2)
-        elif self._has_conversation and self.conversation.timeline_pane in ancestors:
+        elif self.has_conversation and self.conversation.timeline_pane in ancestors:
             self._activate_pane(1)
 
     def _activate_pane(self, pane: int) -> None:
@@ -329,6 +421,7 @@ class BrowserScreen(SessionListScreen[None]):
         self.remove_class(f"-pane-{self._active_pane}")
         self._active_pane = pane
         self.add_class(f"-pane-{pane}")
+        self._arrange_panes()
         if self.conversation.session is not None:
             self.location_bar.update(
                 render_breadcrumb(self.conversation.session, self._selected_turn, pane), layout=False
@@ -338,11 +431,27 @@ class BrowserScreen(SessionListScreen[None]):
     def _load_visible_panes(self) -> None:
         self._open_selected()
         # This may run late, when another screen was in front and all screens are closed by now.
-        if self._has_conversation and self.conversation.is_running and self.conversation.record_pane.is_on_screen:
+        if self.has_conversation and self.conversation.is_running and self.conversation.record_pane.is_on_screen:
             self.conversation.load_selected_record()
 
     def on_resize(self) -> None:
+        self._fit_titles()
         self.call_after_refresh(self._load_visible_panes)
+
+    def handle_first_rows(self) -> None:
+        self._fit_titles()
+
+    def _fit_titles(self) -> None:
+        """Let the list be as wide as its titles need. Its width stays then, also when it shows other sessions."""
+        self._title_cells = self.sessions.title_cells
+        self._arrange_panes()
+
+    def _arrange_panes(self) -> None:
+        """Give the panes that are shown next to others their widths."""
+        arrangement, sized = arrange_browser(
+            self.app.size.width, self._title_cells, self._active_pane, is_zoomed=self.has_class("-zoom")
+        )
+        self.pane_row.set_sized_panes(arrangement, sized, self.app.size.width)
 
     def action_pane(self, pane: int) -> None:
         # Before the focus: a hidden widget cannot have it.
@@ -354,6 +463,7 @@ class BrowserScreen(SessionListScreen[None]):
 
     def action_zoom(self) -> None:
         self.toggle_class("-zoom")
+        self._arrange_panes()
         self.call_after_refresh(self._load_visible_panes)
 
     def action_back(self) -> None:
@@ -380,11 +490,23 @@ class BrowserScreen(SessionListScreen[None]):
 
         self.app.push_screen(ResumeScreen(self._store, session, self.app.settings), self.app.exit_and_resume)
 
+    def action_compare(self) -> None:
+        self.comparisons.start()
+
     def action_card(self) -> None:
         from tui.screens.session_card import SessionCardScreen
 
         if (session := self.current_session) is not None:
             self.app.push_screen(SessionCardScreen(self._store, session, self._clock), self.open_entry)
+
+    def action_changes(self) -> None:
+        from tui.screens.changes import ChangesScreen
+
+        if (session := self.current_session) is not None:
+            self.app.push_screen(ChangesScreen(self._store, session), self.open_entry)
+
+    def action_open_links(self) -> None:
+        self.notify("Open the session first.", timeout=3, markup=False)
 
     def action_copy_command(self) -> None:
         from store.resume.command import plan_resume
@@ -410,17 +532,19 @@ class BrowserScreen(SessionListScreen[None]):
         screen = ToolCallsScreen(self._store, self._clock, options.query, scopes, options.folder)
         self.app.push_screen(screen, self.open_entry)
 
-    def action_further(self) -> None:
-        self.action_tools()
-
-    @on(TopBar.Exited)
-    def _search_tool_calls_on_enter(self, exited: TopBar.Exited) -> None:
-        is_current = self.sessions.listing.options == self.session_list.options
-        if exited.entered and is_current and self.empty_list.can_search_tool_calls:
-            self.action_tools()
-
     def action_scope(self) -> None:
         self.sessions.action_scope()
+
+    def show_trash(self) -> None:
+        self.search_for("is:trashed")
+
+    def show_archived(self) -> None:
+        self.search_for("is:archived")
+
+    def search_for(self, query: str) -> None:
+        """Put a query into the search box and go to its results."""
+        self.bar.query_input.value = query
+        self.action_pane(0)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         is_store_empty = self.empty_list.is_store_empty
@@ -429,7 +553,7 @@ class BrowserScreen(SessionListScreen[None]):
                 return not is_store_empty and self.focused in (None, self.sessions)
             case "open_session":
                 has_row = self.sessions.selected_key is not None and not self.sessions.is_on_group
-                return self.focused is self.sessions and has_row
+                return (self.focused is self.sessions or self.bar.query_input.is_choosing) and has_row
             case "clear":
                 is_narrowed = self.session_list.is_narrowed
                 return self.bar.query_input.has_focus or (is_narrowed and not self.is_reading)
@@ -437,12 +561,12 @@ class BrowserScreen(SessionListScreen[None]):
                 return self.edits.is_available(str(parameters[0]))
             case "demo":
                 return self.empty_list.can_make_demo
-            case "further":
-                return self.empty_list.can_search_tool_calls
             case "scope":
                 return self.has_class("-nothing") and not is_store_empty
-            case "pane" | "next_pane" | "zoom" if not self._has_conversation:
+            case "changes" | "open_links":
+                return self.focused is self.sessions and self.current_session is not None
+            case "pane" | "next_pane" | "zoom" if not self.has_conversation:
                 return False
-            case "resume" | "card" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
+            case "resume" | "card" | "compare" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
                 return not is_store_empty and self.current_session is not None
         return super().check_action(action, parameters)

@@ -4,16 +4,23 @@ which everything else is edited."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from threading import Event
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from store.errors import ChangedMeanwhile
+from store.errors import ChangedMeanwhile, StoreError
+from store.model.knowledge import Note
 from store.model.session import Session
+from store.text.sanitize import sanitize
+from store.text.tags import format_tags, split_tags
+from tui.render.session_lines import abbreviate_home
 from tui.render.styles import format_count, session_title
 from tui.workers import run_in_thread
 
 if TYPE_CHECKING:
+    from textual.content import Content
+
     from store.store import Store
     from tui.screens.browser.screen import BrowserScreen
     from tui.screens.store_screen import Clock
@@ -21,16 +28,21 @@ if TYPE_CHECKING:
 SessionsCallback = Callable[[Sequence[Session]], object]
 
 
-def edit_binding(keys: str, name: str, label: str, tooltip: str) -> Binding:
+def edit_binding(keys: str, name: str, label: str, tooltip: str, *, show: bool = False) -> Binding:
     """Return a key that runs one of the edits of `SessionEdits`."""
-    return Binding(keys, f"edit('{name}')", label, id=f"edit.{name}", tooltip=tooltip, show=False)
+    return Binding(keys, f"edit('{name}')", label, id=f"edit.{name}", tooltip=tooltip, show=show)
 
 
 class SessionEdits:
     """Edits the marked sessions, or the current one. Each edit is run by its name."""
 
     _SINGLE_SESSION_EDITS = frozenset({"title", "note", "summary", "secrets", "write_back"})
-    _LIST_EDITS = frozenset({"tags", "pin", "archive", "trash"})
+    _SCREENS = frozenset({"summary", "secrets", "facts", "published", "journal"})
+    "These open a screen, on which something can be read even if the store takes no edits."
+    _TRASH_EDITS = frozenset({"restore", "purge"})
+    "These are available while the list shows the trash, and those of the next line while it does not."
+    _OTHER_EDITS = frozenset({"pin", "archive", "trash"})
+    _LIST_EDITS = frozenset({"propose_titles", "tags"}) | _OTHER_EDITS | _TRASH_EDITS
 
     def __init__(self, screen: BrowserScreen, store: Store, clock: Clock) -> None:
         self._screen = screen
@@ -38,11 +50,14 @@ class SessionEdits:
         self._clock = clock
         self._edits: Mapping[str, Callable[[], object]] = {
             "title": self._edit_title,
+            "propose_titles": self._propose_titles,
             "tags": self._edit_tags,
-            "note": self._add_note,
+            "note": self._edit_note,
             "pin": self._toggle_pin,
             "archive": self._toggle_archive,
             "trash": self._trash,
+            "restore": self._restore,
+            "purge": self._purge,
             "summary": self._open_summary,
             "secrets": self._open_secrets,
             "write_back": self._open_write_back,
@@ -53,7 +68,8 @@ class SessionEdits:
         }
 
     def run(self, name: str) -> None:
-        self._edits[name]()
+        if name in self._SCREENS or self._screen.app.can_edit(self._store):
+            self._edits[name]()
 
     def is_available(self, name: str) -> bool:
         if name in self._SINGLE_SESSION_EDITS:
@@ -61,7 +77,8 @@ class SessionEdits:
         if name in self._LIST_EDITS:
             # While a person reads, a mistyped key should move nothing.
             has_sessions = self._screen.current_session is not None or bool(self._screen.sessions.marked_keys)
-            return has_sessions and not self._screen.is_reading
+            hidden = self._OTHER_EDITS if self._screen.search_query.shows_trash else self._TRASH_EDITS
+            return has_sessions and not self._screen.is_reading and name not in hidden
         return True
 
     # ── one session ───────────────────────────────────────────────────────────────────────────────
@@ -107,11 +124,46 @@ class SessionEdits:
 
     # ── one session or several ────────────────────────────────────────────────────────────────────
 
-    def _add_note(self) -> None:
-        self._load_sessions(self._prompt_note)
+    def _edit_note(self) -> None:
+        """Edit the note on the entry that is read, or on the session. Several sessions get a new one."""
+        if self._screen.is_reading:
+            self._screen.conversation.edit_note()
+        else:
+            self._load_sessions(self._load_notes)
 
     def _edit_tags(self) -> None:
         self._load_sessions(self._load_tags)
+
+    def _propose_titles(self) -> None:
+        self._load_sessions(self._preview_titles)
+
+    def _preview_titles(self, sessions: Sequence[Session]) -> None:
+        """Show what the person's own program proposes. Leaving the preview ends the program."""
+        from store.edits.title_hook import TitleHook, TitleProposal
+        from tui.dialogs.preview import PreviewDialog
+        from tui.render.browser_notices import render_title_proposals
+
+        is_stopped = Event()
+        proposals: list[TitleProposal] = []
+        try:
+            hook = TitleHook(self._store, is_stopped.is_set)
+        except StoreError as error:
+            self._screen.app.show_error(error)
+            return
+
+        def load() -> tuple[list[Content], bool]:
+            proposals[:] = hook.propose_all([self._store.sessions.by_key(session.key) for session in sessions])
+            return render_title_proposals(proposals), any(proposal.is_change for proposal in proposals)
+
+        def finish(was_done: bool | None) -> None:
+            is_stopped.set()
+            if was_done:
+                count = format_count(sum(proposal.is_change for proposal in proposals), "title")
+                self._screen.notify(f"Set {count}. Press u to undo.", timeout=3, markup=False)
+
+        title = f"{format_count(len(sessions), 'title')} by {hook.program}"
+        dialog = PreviewDialog(title, load, lambda: hook.apply(proposals), waiting=f"Waiting for {hook.program}…")
+        self._screen.app.push_screen(dialog, finish)
 
     def _toggle_pin(self) -> None:
         self._load_sessions(
@@ -127,6 +179,12 @@ class SessionEdits:
 
     def _trash(self) -> None:
         self._load_sessions(self._trash_sessions)
+
+    def _restore(self) -> None:
+        self._load_sessions(self._restore_sessions)
+
+    def _purge(self) -> None:
+        self._load_sessions(self._count_contents)
 
     def _load_sessions(self, use: SessionsCallback) -> None:
         """Read the marked sessions, or the current one, and hand them to `use`. They are read again because a session
@@ -148,11 +206,26 @@ class SessionEdits:
             SingleLineDialog("Title", "", lambda text: self._store.sessions.set_titles(sessions, text), note=note)
         )
 
-    def _prompt_note(self, sessions: Sequence[Session]) -> None:
+    def _load_notes(self, sessions: Sequence[Session]) -> None:
+        if len(sessions) > 1:
+            self._prompt_common_note(sessions)
+            return
+
+        def read() -> None:
+            notes = [note for note in self._store.notes.notes(sessions[0]) if note.entry_seq is None]
+            self._screen.app.call_from_thread(self._open_note_dialog, sessions[0], notes)
+
+        run_in_thread(self._screen, read, group="gather")
+
+    def _open_note_dialog(self, session: Session, notes: Sequence[Note]) -> None:
+        from tui.dialogs.note import open_note_dialog
+
+        open_note_dialog(self._screen, self._store, session, notes, place=session_title(session))
+
+    def _prompt_common_note(self, sessions: Sequence[Session]) -> None:
         from tui.dialogs.text import MultilineDialog
 
-        is_single = len(sessions) == 1
-        note = session_title(sessions[0]) if is_single else f"Applies to {format_count(len(sessions), 'session')}."
+        note = f"Applies to {format_count(len(sessions), 'session')}."
         self._screen.app.push_screen(
             MultilineDialog("Note", "", lambda text: self._store.notes.add_note_to_all(sessions, text), note=note)
         )
@@ -168,11 +241,11 @@ class SessionEdits:
         from tui.dialogs.text import SingleLineDialog
 
         def save(text: str) -> None:
-            self._store.notes.retag(sessions, text.replace(",", " ").split(), tags)
+            self._store.notes.retag(sessions, split_tags(text), tags)
 
         count = f"Applies to {format_count(len(sessions), 'session')}. " if len(sessions) > 1 else ""
-        note = f"{count}Separate tags with spaces."
-        self._screen.app.push_screen(SingleLineDialog("Tags", " ".join(tags), save, note=note))
+        note = f"{count}Separate tags with commas."
+        self._screen.app.push_screen(SingleLineDialog("Tags", format_tags(tags), save, note=note))
 
     def _toggle_flag(
         self, set_flag: Callable[..., None], sessions: Sequence[Session], column: str, done: str, undone: str
@@ -181,11 +254,60 @@ class SessionEdits:
         is_on = not all(getattr(session, column) for session in sessions)
         verb, count = done if is_on else undone, format_count(len(sessions), "session")
         self._run_in_thread(lambda: set_flag(sessions, is_on), f"{verb} {count}. Press u to undo.")
+        if column == "archived":  # they leave the list, and no edit may apply to sessions that are not seen
+            self._screen.sessions.set_marked(frozenset())
 
     def _trash_sessions(self, sessions: Sequence[Session]) -> None:
-        notice = f"Moved {format_count(len(sessions), 'session')} to the trash. Press u to undo."
+        count, pronoun = format_count(len(sessions), "session"), "it" if len(sessions) == 1 else "them"
+        notice = f"Moved {count} to the trash. Press u to undo; is:trashed shows {pronoun}."
         self._run_in_thread(lambda: self._store.sessions.delete(sessions), notice)
         self._screen.sessions.set_marked(frozenset())
+
+    # ── the trash ─────────────────────────────────────────────────────────────────────────────────
+
+    def _restore_sessions(self, sessions: Sequence[Session]) -> None:
+        trashed = [session for session in sessions if session.deleted]
+        notice = f"Restored {format_count(len(trashed), 'session')}. Press u to undo."
+        self._run_in_thread(lambda: self._store.sessions.restore(trashed), notice)
+        self._screen.sessions.set_marked(frozenset())
+
+    def _count_contents(self, sessions: Sequence[Session]) -> None:
+        """Read what would be lost. Only sessions in the trash are deleted for good, also if others are selected."""
+        trashed = [session for session in sessions if session.deleted]
+
+        def read() -> None:
+            from store.conversations.purge import count_contents
+
+            self._screen.app.call_from_thread(self._confirm_purge, trashed, count_contents(self._store, trashed))
+
+        run_in_thread(self._screen, read, group="gather")
+
+    def _confirm_purge(self, sessions: Sequence[Session], contents: Mapping[str, int]) -> None:
+        from tui.dialogs.confirm import ConfirmDialog
+        from tui.render.browser_notices import describe_purge
+
+        def purge(is_confirmed: bool | None) -> None:
+            if is_confirmed:
+                self._screen.sessions.set_marked(frozenset())
+                self._screen.notify(f"Deleting {count}…", timeout=2, markup=False)
+                run_in_thread(self._screen, lambda: self._purge_in_thread(sessions), group="edit")
+
+        count = format_count(len(sessions), "session")
+        if sessions:
+            dialog = ConfirmDialog(f"Delete {count} for good?", describe_purge(sessions, contents))
+            self._screen.app.push_screen(dialog, purge)
+
+    def _purge_in_thread(self, sessions: Sequence[Session]) -> None:
+        from store.conversations.purge import list_backups_of
+
+        backups = list_backups_of(self._store, sessions)
+        is_clean = self._store.sessions.purge(sessions)
+        self._screen.notify(f"Deleted {format_count(len(sessions), 'session')} for good.", timeout=4, markup=False)
+        left = ["in the WAL file until all programs close the store"] * (not is_clean)
+        left += [f"in the backup {abbreviate_home(str(backup))}" for backup in backups]
+        if left:
+            notice = sanitize(f"Traces stay {', '.join(left)}.")
+            self._screen.notify(notice, severity="warning", timeout=10, markup=False)
 
     def _run_in_thread(self, edit: Callable[[], object], notice: str) -> None:
         def run() -> None:

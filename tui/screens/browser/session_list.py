@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from store.database.cancel import cancel_when
 from store.errors import StoreError
 from store.search.complete import Vocabulary
-from store.search.list_rows import LINES_PER_ROW, SessionListLayout, SessionListOptions, SessionRow
+from store.search.list_rows import (
+    GROUPINGS,
+    LINES_PER_ROW,
+    ORDERS,
+    SessionListLayout,
+    SessionListOptions,
+    SessionRow,
+    ToolHits,
+)
 from store.search.query import Query
+from store.search.saved_searches import SavedSearch, expand_saved_searches
 from store.search.session_list import build_session_list, load_rows
+from tui.render.styles import format_count
 from tui.screens.folder_scope import current_folder, list_folder_scopes, next_folder_scope
 from tui.textual_compat import refresh_immediately
 from tui.widgets.session_list_view import ROWS_PER_PAGE, SessionListView
@@ -27,9 +37,6 @@ if TYPE_CHECKING:
 
 MIN_TYPED_ROWS = 10
 """Each key is answered with at least this many sessions, and with more if more are in view."""
-
-MAX_COUNTED_TOOL_CALLS = 100
-"""Tool calls that contain the searched words are counted up to this number."""
 
 INLINE_ANSWER_SECONDS = 0.012
 """A typed letter waits this long at most for the sessions that it finds. Usually both are then painted together, and
@@ -46,6 +53,10 @@ class LoadedSessions(NamedTuple):
     rows: Sequence[SessionRow] = ()
     "Holds the rows that were read together with the list."
     is_typed: bool = False
+    is_extended: bool = False
+    "Is set if the list is shown already, without the sessions that were found in tool calls only."
+    is_final: bool = False
+    "Is set if no other sessions will be found."
 
 
 class SessionList:
@@ -63,7 +74,11 @@ class SessionList:
         self._clock = clock
         self._generation = 0
         "Numbers the requests; an answer to an older one is dropped."
+        self._final_generation = 0
+        "Numbers the request that was answered completely last."
         self._shown_inline: LoadedSessions | None = None
+        self._reported = SessionListLayout()
+        "Is the complete list that the top bar counts."
 
     @cached_property
     def _typing_executor(self) -> ThreadPoolExecutor:
@@ -94,6 +109,7 @@ class SessionList:
         self.load(keep_cursor=keep_cursor)
 
     def search(self, text: str) -> None:
+        text = expand_saved_searches(text, self._screen.bar.searches, is_typing=True)
         self.options = self.options._replace(query=text)
         if Query.parse(text, is_typing=True).fts():
             self._load_typed_query()
@@ -109,8 +125,18 @@ class SessionList:
         self.change(folder=next_folder_scope(self.folder_scopes, self.options.folder).folder)
 
     def set_order(self, options: SessionListOptions | None) -> None:
+        """Change the order and the headings, and remember them for the next start."""
         if options is not None:
             self.change(order=options.order, group=options.group)
+            self._screen.app.settings.save_list_order(options.order, options.group)
+
+    def restore_order(self) -> None:
+        """Use the order and the headings that were chosen last."""
+        order, group = self._screen.app.settings.list_order
+        self.options = self.options._replace(
+            order=next((known for known in ORDERS if known == order), self.options.order),
+            group=next((known for known in GROUPINGS if known == group), self.options.group),
+        )
 
     def clear(self) -> None:
         """Remove the query, or the folder if there is no query."""
@@ -160,8 +186,16 @@ class SessionList:
                 begin = build_session_list(self._store, options, ROWS_PER_PAGE, self._clock())
                 self._hand_over(LoadedSessions(generation, begin, keep_cursor, is_complete=False))
             all_sessions = build_session_list(self._store, options, now=self._clock())
-            self._hand_over(LoadedSessions(generation, all_sessions, keep_cursor, is_complete=True, is_typed=is_typed))
-            self._count_tool_calls(all_sessions, generation)
+            has_words = bool(all_sessions.query.fts())
+            loaded = LoadedSessions(
+                generation, all_sessions, keep_cursor, is_complete=True, is_typed=is_typed, is_final=not has_words
+            )
+            if all_sessions.keys or not has_words:  # that nothing matches is said when tool calls were searched, too
+                self._hand_over(loaded)
+            if has_words:
+                with_tool_hits = all_sessions.with_tool_hits(self._find_tool_hits(all_sessions))
+                is_extended = bool(all_sessions.keys)
+                self._hand_over(loaded._replace(session_list=with_tool_hits, is_extended=is_extended, is_final=True))
 
     def _answer_typed_query(
         self, options: SessionListOptions, generation: int, row_count: int
@@ -184,14 +218,24 @@ class SessionList:
                 return loaded
         return None
 
-    def _count_tool_calls(self, shown: SessionListLayout, generation: int) -> None:
-        """Count the tool calls that contain the words. It takes a while, so the sessions are shown before."""
-        query = shown.query.limit_to_folder(shown.options.folder)
-        if query.fts():
-            from store.search.all_tool_calls import find_calls
+    def _find_tool_hits(self, shown: SessionListLayout) -> ToolHits:
+        """Find the sessions that have the words only in tool calls. It takes a while, so the others are shown before.
 
-            calls = len(find_calls(self._store, query, limit=MAX_COUNTED_TOOL_CALLS, now=self._clock()))
-            self._screen.call_later(self._show_tool_call_count, generation, shown, calls)
+        The words as they were typed are tried first. A corrected word may be one that only tools have written.
+        """
+        from store.search.typos import find_or_correct
+
+        def find(query: Query) -> ToolHits:
+            return self._store.search.find_tool_hits(query, shown.options.folder, listed=shown.keys, now=self._clock())
+
+        typed = Query.parse(shown.options.query, is_typing=True)
+        if shown.query.corrections:
+            found = find(typed)
+            return found if found.hits else find(shown.query)
+        if shown.keys:
+            return find(typed)
+        _, found = find_or_correct(self._store, typed, ["tools_fts"], find, lambda found: not found.hits)
+        return found
 
     def load_rows(self, request: SessionListView.RowsRequested) -> None:
         """Read the rows that the list is about to show."""
@@ -210,6 +254,22 @@ class SessionList:
 
         run_in_thread(self._screen, read, group="vocabulary", exclusive=True)
 
+    def load_saved_searches(self) -> None:
+        """Read the searches that a person has named."""
+
+        def read() -> None:
+            self._screen.call_later(self._set_searches, self._store.saved_searches.list_searches())
+
+        run_in_thread(self._screen, read, group="searches", exclusive=True)
+
+    def _set_searches(self, searches: Sequence[SavedSearch]) -> None:
+        bar = self._screen.bar
+        has_changed = searches != bar.searches
+        bar.set_searches(searches)
+        # A name in the search box may mean something else now.
+        if has_changed and "@" in bar.query_input.value:
+            self.search(bar.query_input.value)
+
     def _set_vocabulary(self, vocabulary: Vocabulary) -> None:
         self._screen.bar.set_vocabulary(vocabulary)
 
@@ -221,6 +281,9 @@ class SessionList:
     def _receive(self, loaded: LoadedSessions) -> None:
         if loaded is not self._shown_inline:
             self._show(loaded)
+        if loaded.is_final:
+            self._final_generation = loaded.generation
+            self.unmark_unlisted()
         self._screen.handle_sessions_loaded()
 
     def _show_inline(self, loaded: LoadedSessions | None) -> None:
@@ -233,35 +296,70 @@ class SessionList:
         if loaded.generation != self._generation:
             return
         sessions, bar = self._screen.sessions, self._screen.bar
+        shown = loaded.session_list
+        if loaded.is_extended:
+            sessions.extend(shown)
+            self._report(shown)
+            return
+        before = sessions.listing
+        is_same_search = before.options.query == shown.options.query and before.options.folder == shown.options.folder
+        if loaded.is_complete and is_same_search and not shown.tool_hits.hits:
+            # The list is loaded again, and its tool calls are about to be searched again.
+            shown = shown.with_tool_hits(before.tool_hits)
         # A person who has moved into the list by now keeps the session under the cursor.
-        is_in_list = loaded.is_typed and loaded.is_complete and (sessions.cursor > 0 or not bar.query_input.has_focus)
-        sessions.show(
-            loaded.session_list, loaded.rows, follow=loaded.keep_cursor or is_in_list, whole=loaded.is_complete
+        is_in_list = (
+            loaded.is_typed
+            and loaded.is_complete
+            and (sessions.cursor > 0 or not bar.query_input.has_focus or bar.query_input.is_choosing)
         )
+        sessions.show(shown, loaded.rows, follow=loaded.keep_cursor or is_in_list, whole=loaded.is_complete)
         if loaded.is_typed and not loaded.is_complete:
             refresh_immediately(self._screen, sessions)
         if loaded.is_complete:
-            bar.show_count(self._format_count(loaded.session_list, 0))
-            self._show_corrections(loaded.session_list.query)
-            self._screen.handle_list_shown(loaded.session_list)
-            self._screen.refresh_bindings()
+            self._report(shown)
 
-    def _show_tool_call_count(self, generation: int, shown: SessionListLayout, count: int) -> None:
-        if generation == self._generation:
-            self._screen.bar.show_count(self._format_count(shown, count))
+    def unmark_unlisted(self) -> None:
+        """Drop the sessions from the selection that the list does not show any more, and say so.
 
-    def _show_corrections(self, query: Query) -> None:
-        if query.corrections:
+        While a person types, the list is narrowed step by step, so the selection waits until the search is done.
+        """
+        is_final = self._final_generation == self._generation
+        if not is_final or self._screen.bar.query_input.has_focus:
+            return
+        if dropped := self._screen.sessions.unmark_unlisted():
+            notice = f"Cleared the selection of {format_count(dropped, 'session')}."
+            self._screen.notify(notice, timeout=3, markup=False)
+
+    def show_count(self) -> None:
+        """Say in the top bar how many sessions are listed and selected."""
+        self._screen.bar.show_count(self._format_count(self._reported))
+
+    def _report(self, shown: SessionListLayout) -> None:
+        """Say what a complete list holds: how many sessions, and which words were corrected."""
+        self._reported = shown
+        self.show_count()
+        self._screen.bar.set_has_results(bool(shown.keys))
+        self._show_corrections(shown)
+        self._screen.handle_list_shown(shown)
+        self._screen.refresh_bindings()
+
+    def _show_corrections(self, shown: SessionListLayout) -> None:
+        corrected = shown.query if shown.query.corrections else shown.tool_hits.query
+        if corrected.corrections:
             from store.search.explain import explain_corrections
 
-            self._screen.bar.show_explanation(explain_corrections(query), is_warning=True)
+            is_in_tools = bool(shown.tool_hits.hits) and not shown.tool_hits.query.corrections
+            self._screen.bar.show_corrections(explain_corrections(corrected, is_in_tools=is_in_tools))
 
-    def _format_count(self, shown: SessionListLayout, call_count: int) -> str:
+    def _format_count(self, shown: SessionListLayout) -> str:
         noun = "found" if shown.query else "session" if shown.total == 1 else "sessions"
         scope = next(scope.name for scope in self.folder_scopes if scope.folder == shown.options.folder)
-        more = "+" * (call_count == MAX_COUNTED_TOOL_CALLS)
-        in_tools = f" · {call_count}{more} in tools" if call_count else ""
-        return f"{shown.total:,} {noun}{in_tools} · {scope}"
+        tool_hits = shown.tool_hits
+        in_tools = f" · {len(tool_hits.hits)}{'+' * tool_hits.has_more} in tool output" if tool_hits.hits else ""
+        archived = f" · {shown.archived:,} archived" if shown.archived else ""
+        marked = len(self._screen.sessions.marked_keys)
+        selected = f" · {marked:,} selected" if marked else ""
+        return f"{shown.total:,} {noun}{in_tools}{archived}{selected} · {scope}"
 
     def _receive_rows(self, request: SessionListView.RowsRequested, rows: Sequence[SessionRow]) -> None:
         self._screen.sessions.receive_rows(request, rows)

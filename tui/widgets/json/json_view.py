@@ -258,7 +258,7 @@ class JsonPane(FindPane):
         #path {
             height: 1;
             padding: 0 1;
-            color: $foreground 65%;
+            color: $foreground 75%;
         }
 
         &:focus-within #path {

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from textual.content import Content
 from textual.message import Message
+from textual.widgets import Static
 
 from tui.messages import DataMessage
-from tui.render.journal_lines import EditRow, render_edit_row
+from tui.render.journal_lines import EditRow, render_edit_row, render_journal_columns
 from tui.widgets.cursor_view import CursorView
 
 
@@ -50,3 +51,20 @@ class EditTable(CursorView):
 
     def handle_double_click(self) -> None:
         self.post_message(self.DoubleClicked())
+
+
+class EditColumns(Static):
+    """Shows the titles of the columns of a table below it."""
+
+    DEFAULT_CSS = """
+    EditColumns {
+        height: 1;
+    }
+    """
+
+    def __init__(self, table: EditTable) -> None:
+        super().__init__()
+        self._table = table
+
+    def render(self) -> Content:
+        return Content.assemble(" ", render_journal_columns(self._table.text_width))

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 
-from tui.render.tool_call_details import ToolCallRow, render_call_row, widest_name
+from tui.render.inspection.tool_call_details import ToolCallRow, render_call_row, widest_name
 from tui.widgets.cursor_view import CursorView
 
 

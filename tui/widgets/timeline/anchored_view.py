@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual import on
 from textual.content import Content
 from textual.scrollbar import ScrollDown, ScrollUp
 from textual.strip import Strip
 
+from tui.render import glyphs
 from tui.widgets.line_view import LineView
 from tui.widgets.timeline.card_layout import CardLayout, ItemPosition
 
 LEFT_MARGIN, RIGHT_MARGIN = 2, 2
 """The margins of the text: for the bar of the current turn, and for the bar of turns that the summary covers."""
+
+
+class ItemMark(NamedTuple):
+    """Names an item that a person marked to compare it with another one."""
+
+    session_id: str
+    seq: int
+    part: int | None
+    reference: str
+    "Names it as `store.conversations.comparison` does."
 
 
 class AnchoredView(LineView):
@@ -40,6 +51,7 @@ class AnchoredView(LineView):
         self.cursor = ItemPosition(0, 0)
         self.at_end = False
         "Keeps the view at the end of the session."
+        self.mark: ItemMark | None = None
         self._is_scrolling_itself = False
 
     def visible_lines_changed(self) -> None:
@@ -129,7 +141,16 @@ class AnchoredView(LineView):
             position,
             offset,
             is_current_turn and (position == self.cursor, self.has_focus, True),
+            self._is_marked(position),
         )
+
+    def _is_marked(self, position: ItemPosition) -> bool:
+        if self.mark is None or self.mark.session_id != self.cards.session_id:
+            return False
+        item = self.cards.item(position)
+        if item is None:  # the turn is folded and not loaded
+            return self.mark.seq == self.cards.turn_outline(position.turn).first_seq
+        return (item.entry.seq, item.part_index) == (self.mark.seq, self.mark.part)
 
     def build_strip(self, line: int, width: int) -> Strip:
         position, offset = self.cards.locate_line(line)
@@ -138,14 +159,16 @@ class AnchoredView(LineView):
         is_selected = position == self.cursor and not self._is_gap(position, offset)
         style = self.component_style("timeline--cursor") if is_selected else self.visual_style
         bar = (
-            "▌ "
+            f"{glyphs.CURSOR} "
             if is_selected
             else "│ "
             if position.turn == self.cursor.turn and not self._is_first_gap(position, offset)
             else "  "
         )
+        if self._is_marked(position) and not self._is_gap(position, offset):
+            bar = bar[0] + glyphs.SELECTED
         is_covered = 0 < self.cards.turn_outline(position.turn).n <= self.cards.outline.summarized_up_to
-        end = ("▕", ".timeline--covered") if is_covered else (" ", "")
+        end = (glyphs.COVERED, ".timeline--covered") if is_covered else (" ", "")
         room = max(width - LEFT_MARGIN - 1 - text.cell_length, 0)
         return self.make_strip(Content.assemble((bar, ".timeline--bar"), text, " " * room, end), width, style)
 

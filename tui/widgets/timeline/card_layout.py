@@ -17,7 +17,14 @@ from textual.content import Content
 from store.model.entry import Text, Thinking, ToolResult, Turn
 from store.model.session import Session
 from store.model.timeline import TimelineOutline, TurnOutline
-from tui.render.timeline_card import TurnGutter, estimate_height, render_card_title, render_item, render_unloaded_card
+from tui.render.time_limit import PaintTimeLimit
+from tui.render.timeline_card import (
+    ItemRendering,
+    TurnGutter,
+    estimate_height,
+    render_card_title,
+    render_unloaded_card,
+)
 from tui.render.timeline_items import TimelineItem, build_items
 from tui.render.viewport import Viewport
 from tui.widgets.timeline.height_index import HeightIndex
@@ -41,12 +48,36 @@ class ItemPosition(NamedTuple):
     item: int
 
 
+@dataclass(frozen=True, slots=True)
+class TimelineOptions:
+    """Holds what a person chose for all sessions. The browser remembers it."""
+
+    show_time: bool = False
+    "Shows the time of each turn at its end, not the tokens."
+    show_events: bool = False
+    "Shows the events that agents record for themselves."
+    fold_turns: bool = False
+    "Folds every turn to one line."
+
+
 @dataclass(slots=True)
 class LoadedTurn:
     turn: Turn
     items: list[TimelineItem]
     heights: HeightIndex
     weight: int
+
+
+@dataclass(slots=True)
+class SlowItem:
+    """Holds an item that takes too long to be rendered here. Its lines have no styles until another process has
+    rendered it."""
+
+    rendering: ItemRendering
+    lines: list[Content]
+
+
+_DEFAULT_OPTIONS = TimelineOptions()
 
 
 class CardLayout:
@@ -56,10 +87,12 @@ class CardLayout:
         outline: TimelineOutline = _EMPTY_OUTLINE,
         *,
         width: int = 80,
-        show_time: bool = False,
+        options: TimelineOptions = _DEFAULT_OPTIONS,
+        hyperlinks: bool = False,
     ) -> None:
         self.outline = outline
-        self.gutter = TurnGutter(outline, show_time=show_time)
+        self._hyperlinks = hyperlinks
+        self.gutter = TurnGutter(outline, show_time=options.show_time)
         self.width = width
         self.highlight: re.Pattern[str] | None = None
         self.revision = 0
@@ -69,19 +102,25 @@ class CardLayout:
         self._stale: set[int] = set()
         self._layouts: OrderedDict[ItemPosition, list[Content]] = OrderedDict()
         self._layout_line_count = 0
+        self._time_limit = PaintTimeLimit()
+        self._slow_items: dict[ItemPosition, SlowItem] = {}
+        self._unrequested_slow_items: list[ItemPosition] = []
         self._open_states: dict[ItemPosition, bool] = {}
         "Holds the items that a person opened or folded."
         self._full_items: set[ItemPosition] = set()
-        self._all_folded = False
+        self._all_folded = options.fold_turns
         self._fold_exceptions: set[int] = set()
         "Holds the turns whose folding differs from `_all_folded`."
-        self._heights = HeightIndex(map(self._estimate_turn, range(len(outline.turns))))
+        self._shows_events = options.show_events
+        self._event_exceptions: set[int] = set()
+        "Holds the turns whose events are shown although they are hidden in others, because one of them is a hit."
+        self._heights = HeightIndex(map(self._turn_height, range(len(outline.turns))))
 
     # ── content ───────────────────────────────────────────────────────────────────────────────────
 
     def update_outline(self, outline: TimelineOutline) -> None:
         """Update the outline of a session that has grown. Old turns are shown until the new ones are loaded."""
-        old_turns, old_heights = self.outline.turns, self._heights
+        old_outline, old_turns, old_heights = self.outline, self.outline.turns, self._heights
         self.outline = outline
         self.gutter = TurnGutter(outline, show_time=self.gutter.shows_time)
         common = min(len(old_turns), len(outline.turns))
@@ -91,17 +130,44 @@ class CardLayout:
         estimates = map(self._estimate_turn, range(common, len(outline.turns)))
         self._heights = HeightIndex([*(old_heights[n] for n in range(common)), *estimates])
         self._clear_layouts()
+        if outline.notes != old_outline.notes:
+            for index, loaded in list(self._loaded_turns.items()):
+                self._build_turn(index, loaded.turn)
 
     def add_turn(self, turn: Turn) -> None:
         index = self.outline.index_of_turn(turn.n)
         if index is None:
             return
-        items = build_items(self._session.id if self._session else "", turn)
         self._stale.discard(index)
+        self._build_turn(index, turn)
+
+    def _build_turn(self, index: int, turn: Turn) -> None:
+        """Build the items of a turn. Items that it had before stay open or folded."""
+        items = self._build_items(index, turn)
+        self._move_open_states(index, self.items(index), items)
         self._drop_layouts(index)
+        self._drop_slow_items(index)
         self._loaded_turns[index] = LoadedTurn(turn, items, self._estimate_items(index, items), _turn_weight(turn))
         self._update_height(index)
         self.revision += 1
+
+    def _move_open_states(self, index: int, before: Sequence[TimelineItem], after: Sequence[TimelineItem]) -> None:
+        places = {item.identity: n for n, item in enumerate(after)}
+        moves = {
+            ItemPosition(index, n): ItemPosition(index, places[item.identity])
+            for n, item in enumerate(before)
+            if places.get(item.identity, n) != n
+        }
+        if moves:
+            self._open_states = {
+                moves.get(position, position): is_open for position, is_open in self._open_states.items()
+            }
+            self._full_items = {moves.get(position, position) for position in self._full_items}
+
+    def _build_items(self, index: int, turn: Turn) -> list[TimelineItem]:
+        notes = self.outline.notes_in_turn(self.turn_outline(index))
+        shows_events = self._shows_events or index in self._event_exceptions
+        return build_items(self.session_id, turn, notes, with_bookkeeping=shows_events)
 
     def evict_far(self, near: range) -> None:
         """Drop loaded turns that are not near the view, if there are too many."""
@@ -112,11 +178,16 @@ class CardLayout:
             if index not in near:
                 weight -= self._loaded_turns.pop(index).weight
                 self._drop_layouts(index)
+                self._drop_slow_items(index)
 
     def missing_turns(self, near: range) -> list[int]:
         """Return the numbers of the turns near the view that must be loaded."""
         missing = (n for n in near if n in self._stale or (n not in self._loaded_turns and not self.is_folded(n)))
         return [self.turn_outline(n).n for n in missing]
+
+    @property
+    def session_id(self) -> str:
+        return self._session.id if self._session else ""
 
     # ── positions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -177,6 +248,11 @@ class CardLayout:
             return None
         return ItemPosition(index, 0) if by > 0 else self.last_item(index)
 
+    def has_news_after(self, position: ItemPosition) -> bool:
+        """Return whether an item other than bookkeeping follows in this turn, or another turn does."""
+        after = self.items(position.turn)[position.item + 1 :]
+        return position.turn + 1 < len(self) or any(not item.is_bookkeeping for item in after)
+
     def last_item(self, index: int) -> ItemPosition:
         loaded = self._unfolded_turn(index)
         return ItemPosition(index, max(len(loaded.items) - 1, 0) if loaded else 0)
@@ -214,10 +290,34 @@ class CardLayout:
         self._drop_layout(position)
         self.revision += 1
 
+    def show_full(self, position: ItemPosition) -> None:
+        """Show a long text in full, if it is not shown so already."""
+        if position not in self._full_items:
+            self.toggle_full(position)
+
     def toggle_full(self, position: ItemPosition) -> None:
         self._full_items ^= {position}
         self._drop_layout(position)
         self.revision += 1
+
+    # ── events ────────────────────────────────────────────────────────────────────────────────────
+
+    def show_events(self, shown: bool) -> None:
+        """Show or hide the events that agents record for themselves, in all turns."""
+        self._shows_events = shown
+        self._event_exceptions.clear()
+        for index, loaded in self._loaded_turns.items():
+            self._build_turn(index, loaded.turn)
+
+    def reveal_event(self, index: int, seq: int) -> None:
+        """Show the events of a turn if that entry is one of them and they are hidden."""
+        loaded = self._loaded_turns.get(index)
+        if loaded is None or any(seq in item.entry_seqs for item in loaded.items):
+            return
+        hidden = (entry for entry in loaded.turn.entries if entry.kind == "event")
+        if any(entry.seq == seq for entry in hidden):
+            self._event_exceptions.add(index)
+            self._build_turn(index, loaded.turn)
 
     # ── rendering ─────────────────────────────────────────────────────────────────────────────────
 
@@ -272,13 +372,41 @@ class CardLayout:
 
     def _render_item(self, position: ItemPosition, item: TimelineItem) -> Iterator[Content]:
         viewport = Viewport(
-            self.width, self.highlight, position in self._full_items, self._session.cwd if self._session else ""
+            self.width,
+            self.highlight,
+            position in self._full_items,
+            self._session.cwd if self._session else "",
+            self._hyperlinks,
         )
         if item.has_gap:
             yield Content("")
         if item.kind == "prompt":
             yield self._render_title(position.turn)
-        yield from render_item(item, viewport, is_open=self.is_open(position))
+        yield from self._render_in_time(position, ItemRendering(item, viewport, self.is_open(position)))
+
+    def _render_in_time(self, position: ItemPosition, rendering: ItemRendering) -> list[Content]:
+        """Render an item. If it takes too long, show it without styles, and keep it for `take_slow_items`."""
+        slow = self._slow_items.get(position)
+        if slow is None or slow.rendering != rendering:
+            lines = self._time_limit.run(rendering.render)
+            if lines is not None:
+                return lines
+            slow = self._slow_items[position] = SlowItem(rendering, rendering.render_without_styles())
+            self._unrequested_slow_items.append(position)
+        return slow.lines
+
+    def take_slow_items(self) -> list[tuple[ItemPosition, ItemRendering]]:
+        """Return the items that another process should render, each of them once."""
+        positions, self._unrequested_slow_items = self._unrequested_slow_items, []
+        return [(position, slow.rendering) for position in positions if (slow := self._slow_items.get(position))]
+
+    def receive_lines(self, position: ItemPosition, rendering: ItemRendering, lines: list[Content]) -> None:
+        """Take the lines of an item that another process has rendered, if they are still wanted."""
+        slow = self._slow_items.get(position)
+        if slow is not None and slow.rendering == rendering:
+            slow.lines = lines
+            self._drop_layout(position)
+            self.revision += 1
 
     def _render_title(self, index: int) -> Content:
         """Render the title of a turn. The first turn of a day shows the date, and a turn with a new model shows it."""
@@ -305,6 +433,10 @@ class CardLayout:
     def _drop_layouts(self, index: int) -> None:
         for position in [position for position in self._layouts if position.turn == index]:
             self._drop_layout(position)
+
+    def _drop_slow_items(self, index: int) -> None:
+        for position in [position for position in self._slow_items if position.turn == index]:
+            del self._slow_items[position]
 
     def _clear_layouts(self) -> None:
         self._layouts.clear()

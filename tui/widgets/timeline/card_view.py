@@ -8,16 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
+from textual.content import Content
 from textual.timer import Timer
 
 from store.model.entry import Entry, Turn
 from store.model.session import Session
 from store.model.timeline import TimelineOutline
 from tui.messages import DataMessage
+from tui.render.timeline_card import ItemRendering
 from tui.render.timeline_items import TimelineItem
 from tui.textual_compat import reliable_timer
 from tui.widgets.timeline.anchored_view import AnchoredView
-from tui.widgets.timeline.card_layout import CardLayout, ItemPosition
+from tui.widgets.timeline.card_layout import CardLayout, ItemPosition, TimelineOptions
 
 SELECT_DELAY = 0.05
 """Seconds that the cursor must rest on an item before `Selected` is posted."""
@@ -52,6 +54,13 @@ class CardView(AnchoredView):
         turns: Sequence[int]
         "The numbers of the turns."
 
+    class RenderingRequested(DataMessage):
+        """Asks for the lines of an item that takes too long to be rendered here, and is shown without styles."""
+
+        generation: int
+        position: ItemPosition
+        rendering: ItemRendering
+
     class Selected(DataMessage):
         """Says that the cursor rests on this entry and part."""
 
@@ -61,6 +70,9 @@ class CardView(AnchoredView):
     def __init__(self) -> None:
         super().__init__()
         self.generation = 0
+        self.options = TimelineOptions()
+        self.hyperlinks = False
+        "Lets the terminal open web addresses."
         self._requested_turns: set[int] = set()
         self._pending_move: PendingMove | None = None
         self._pending_action: Callable[[], None] | None = None
@@ -75,10 +87,11 @@ class CardView(AnchoredView):
         self, session: Session, outline: TimelineOutline, *, entry_seq: int | None, highlight: re.Pattern[str] | None
     ) -> None:
         """Show a session, opened at an entry or at its end."""
-        shows_time = self.cards.gutter.shows_time
         self._last_selected = None
         self._awaits_conversation = False
-        self.cards = CardLayout(session, outline, width=self.text_width, show_time=shows_time)
+        self.cards = CardLayout(
+            session, outline, width=self.text_width, options=self.options, hyperlinks=self.hyperlinks
+        )
         self.cards.set_highlight(highlight)
         # The cached strips belong to the previous cards.
         self.invalidate_strips()
@@ -86,7 +99,7 @@ class CardView(AnchoredView):
         index = outline.index_of_entry(entry_seq) if entry_seq is not None else None
         if index is None or entry_seq is None:
             self.at_end = True
-            self.move_to_item(max(len(outline.turns) - 1, 0), lambda items: len(items) - 1, at_end=True)
+            self.move_to_item(max(len(outline.turns) - 1, 0), _pick_last, at_end=True)
         else:
             self.move_to_item(index, lambda items: self.find_item(index, items, entry_seq))
 
@@ -109,20 +122,23 @@ class CardView(AnchoredView):
 
     def update_outline(self, outline: TimelineOutline) -> None:
         """Update the outline of a session that has grown. A cursor at the end follows it, any other stays."""
-        was_last = self.cards.neighbour(self.cursor, 1) is None
+        was_last = not self.cards.has_news_after(self.cursor)
         move, action = self._pending_move, self._pending_action
+        selected = self.current_item
         with self.preserve_position():
             self.cards.update_outline(outline)
             self._reset_requests()
             self._clamp_cursor()
+            self._follow_item(selected)
         if was_last and self.at_end and action is None:
-            self.move_to_item(len(outline.turns) - 1, lambda items: len(items) - 1, at_end=True)
+            self.move_to_item(len(outline.turns) - 1, _pick_last, at_end=True)
         elif move is not None and move.turn < len(self.cards):
             self._pending_move, self._pending_action = move, action
 
     def find_item(self, turn: int, items: Sequence[TimelineItem], seq: int) -> int | None:
-        """Return the index of the item that shows an entry."""
-        return next((n for n, item in enumerate(items) if seq in item.entry_seqs), None)
+        """Return the index of the item that shows an entry. An event that is hidden becomes visible."""
+        self.cards.reveal_event(turn, seq)
+        return next((n for n, item in enumerate(self.cards.items(turn)) if seq in item.entry_seqs), None)
 
     def _reset_requests(self) -> None:
         self.generation += 1
@@ -149,6 +165,12 @@ class CardView(AnchoredView):
         """Move the cursor to an existing item, because a turn may have become shorter."""
         turn = max(min(self.cursor.turn, len(self.cards) - 1), 0)
         self.cursor = ItemPosition(turn, min(self.cursor.item, max(len(self.cards.items(turn)) - 1, 0)))
+
+    def _follow_item(self, selected: TimelineItem | None) -> None:
+        """Keep the cursor on its item after notes were added or deleted above it."""
+        for n, item in enumerate(self.cards.items(self.cursor.turn)):
+            if selected is not None and item.identity == selected.identity:
+                self.cursor = ItemPosition(self.cursor.turn, n)
 
     # ── the cursor ────────────────────────────────────────────────────────────────────────────────
 
@@ -186,15 +208,20 @@ class CardView(AnchoredView):
         if action is not None:
             action()
 
-    def move_cursor(self, position: ItemPosition, row: int | None = None, *, at_end: bool = False) -> None:
-        """Move the cursor to an item. Scroll as little as needed, or put an invisible item on the given row."""
+    def move_cursor(
+        self, position: ItemPosition, row: int | None = None, *, at_end: bool = False, is_fixed: bool = False
+    ) -> None:
+        """Move the cursor to an item. Scroll as little as needed, or put an invisible item on the given row.
+
+        With `is_fixed`, a visible item is put on that row too.
+        """
         self._pending_move = self._pending_action = None
         self.cursor = position
         self.at_end = at_end
         if at_end:
             self.scroll_to_anchor(None, 0)
         else:
-            self.scroll_to_anchor(position, self._choose_row(position, row))
+            self.scroll_to_anchor(position, row if is_fixed and row is not None else self._choose_row(position, row))
         self.set_cursor(position)
 
     def set_cursor(self, position: ItemPosition) -> None:
@@ -240,8 +267,21 @@ class CardView(AnchoredView):
         if missing:
             requested = missing[-TURNS_PER_REQUEST:] if self.at_end else missing[:TURNS_PER_REQUEST]
             self._requested_turns.update(requested)
-            self.post_message(self.TurnsRequested(self.generation, requested))
+            self._request(self.TurnsRequested(self.generation, requested))
         self.cards.evict_far(near)
+        for position, rendering in self.cards.take_slow_items():
+            self._request(self.RenderingRequested(self.generation, position, rendering))
+
+    def _request(self, message: DataMessage) -> None:
+        """Post a message to whoever reads the store. By default, its sender is the widget whose handler runs now. If
+        that is the pane around this view, the message would not go further than to the pane."""
+        self.post_message(message.set_sender(self))
+
+    def receive_lines(self, request: RenderingRequested, lines: list[Content]) -> None:
+        """Take the answer to `RenderingRequested`."""
+        if request.generation == self.generation:
+            with self.preserve_position():
+                self.cards.receive_lines(request.position, request.rendering, lines)
 
     def _turns_near_view(self) -> range:
         """Return the visible turns and those of the pages before and after, so that scrolling finds them loaded."""
@@ -252,3 +292,9 @@ class CardView(AnchoredView):
         first, _ = self.cards.locate_line(min(max(top - page, 0), lines - 1))
         last, _ = self.cards.locate_line(min(top + 2 * page, lines - 1))
         return range(max(first.turn - 1, 0), min(last.turn + 2, len(self.cards)))
+
+
+def _pick_last(items: Sequence[TimelineItem]) -> int | None:
+    """Pick the last item that is more than bookkeeping, if there is one."""
+    indexes = [n for n, item in enumerate(items) if not item.is_bookkeeping]
+    return indexes[-1] if indexes else len(items) - 1

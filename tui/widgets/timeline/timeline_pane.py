@@ -20,7 +20,7 @@ from store.model.entry import Turn
 from store.model.session import Session
 from store.model.timeline import EntryPosition, TimelineOutline
 from tui.messages import DataMessage
-from tui.render.timeline_card import render_session_heading, render_summary_coverage
+from tui.render.timeline_card import render_session_heading, render_session_notes, render_summary_coverage
 from tui.textual_compat import reliable_timer
 from tui.widgets.find_bar import FindBar
 from tui.widgets.timeline.timeline_view import TimelineView
@@ -35,7 +35,7 @@ class TimelinePane(Vertical):
     TimelinePane {
         #about {
             height: auto;
-            max-height: 5;
+            max-height: 11;
             padding: 0 1 1 2;
         }
     }
@@ -44,13 +44,17 @@ class TimelinePane(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "find", "Find", key_display="/", id="timeline.find", tooltip="Find words in this session"),
         Binding(
-            "escape", "drop_hits", "Clear hits", id="timeline.drop_hits", show=False, tooltip="Remove the highlights"
+            "escape", "drop_hits", "Clear highlight", id="timeline.drop_hits", show=False, tooltip="Clear the highlight"
         ),
     ]
 
     TurnsRequested: TypeAlias = TimelineView.TurnsRequested
+    RenderingRequested: TypeAlias = TimelineView.RenderingRequested
     Selected: TypeAlias = TimelineView.Selected
     InspectRequested: TypeAlias = TimelineView.InspectRequested
+    OptionsChanged: TypeAlias = TimelineView.OptionsChanged
+    CompactionRequested: TypeAlias = TimelineView.CompactionRequested
+    CopyRequested: TypeAlias = TimelineView.CopyRequested
     PictureRequested: TypeAlias = TimelineView.PictureRequested
 
     class FindRequested(DataMessage):
@@ -142,6 +146,11 @@ class TimelinePane(Vertical):
         else:
             self._waiting_turns.append((request, turns))
 
+    @property
+    def has_waiting_turns(self) -> bool:
+        """Is true while turns are held back until the renderers are loaded."""
+        return bool(self._waiting_turns)
+
     def show_hits(self, generation: int, hits: Sequence[EntryPosition]) -> None:
         if generation == self._find_generation:
             self.timeline_view.set_hits(hits, move_to_hit=self._moves_to_hit)
@@ -150,12 +159,20 @@ class TimelinePane(Vertical):
         if self._session is None:
             return
         width = max(self.size.width - 3, 10)
-        heading = render_session_heading(self._session, width, self._clock())
-        coverage = render_summary_coverage(self.outline, width)
-        content = Content("\n").join([heading, coverage]) if coverage else heading
+        hidden = 0 if self.timeline_view.options.show_events else self.outline.bookkeeping_events
+        parts = (
+            render_session_heading(self._session, width, self._clock(), hidden_events=hidden),
+            render_session_notes(self.outline.session_notes, width),
+            render_summary_coverage(self.outline, width),
+        )
+        content = Content("\n").join([part for part in parts if part])
         height = content.plain.count("\n")
         self.about.update(content, layout=height != self._about_height)
         self._about_height = height
+
+    @on(TimelineView.OptionsChanged)
+    def _update_hidden_count(self) -> None:
+        self.update_heading()
 
     def on_resize(self) -> None:
         self.update_heading()

@@ -5,22 +5,33 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 
-from store.model.entry import Entry, readable_text
+from store.model.entry import Entry, PairedCall, readable_text
 from store.model.timeline import EntryPosition, TurnOutline
 from store.text.validate import serialize
 from tui.messages import Copy, DataMessage
+from tui.render.inspection.call_copy import CallPart
 from tui.render.timeline_items import TimelineItem
-from tui.widgets.timeline.anchored_view import LEFT_MARGIN
-from tui.widgets.timeline.card_layout import ItemPosition
+from tui.render.tool_call import DEFAULT_RESULT_LINES
+from tui.render.viewport import DEFAULT_TEXT_LIMIT
+from tui.widgets.call_copy_bindings import build_copy_bindings
+from tui.widgets.timeline.anchored_view import LEFT_MARGIN, ItemMark
+from tui.widgets.timeline.card_layout import ItemPosition, TimelineOptions
 from tui.widgets.timeline.card_view import CardView
 
 SCROLL_STEP = 3
 """The number of lines that a key scrolls within an item that is higher than the screen."""
+
+NOT_A_CALL = "Not a tool call. Press x to go to the next one."
+
+TURN_ROW = 0
+"""The row on which a turn begins after the keys that go to the next or previous one."""
 
 FOLD_CLICK_CELLS = range(LEFT_MARGIN + 2)
 """The cells at the start of an item's first line in which a click folds it."""
@@ -36,8 +47,8 @@ class TimelineView(CardView):
     BINDINGS: ClassVar[list[BindingType]] = [
         _timeline_binding("down,j", "move(1)", "down", "Down", "Next item"),
         _timeline_binding("up,k", "move(-1)", "up", "Up", "Previous item"),
-        _timeline_binding("pagedown,ctrl+d,space", "page(1)", "page_down", "Page down", "Down one page"),
-        _timeline_binding("pageup,ctrl+u,b", "page(-1)", "page_up", "Page up", "Up one page"),
+        _timeline_binding("pagedown,ctrl+d,space", "page(1)", "page_down", "Page down", "Page down"),
+        _timeline_binding("pageup,ctrl+u,b", "page(-1)", "page_up", "Page up", "Page up"),
         _timeline_binding("home,g", "first", "first", "Start", "Go to the start"),
         _timeline_binding("end,G", "last", "last", "End", "Go to the end"),
         _timeline_binding("J", "turn(1)", "next_turn", "Next turn", "Next turn"),
@@ -46,8 +57,8 @@ class TimelineView(CardView):
         _timeline_binding("X", "call(-1)", "previous_call", "Previous call", "Previous tool call"),
         _timeline_binding("e", "error(1)", "next_error", "Next error", "Next error", show=True),
         _timeline_binding("E", "error(-1)", "previous_error", "Previous error", "Previous error"),
-        _timeline_binding("n", "hit(1)", "next_hit", "Next hit", "Next place where the words were found"),
-        _timeline_binding("N", "hit(-1)", "previous_hit", "Previous hit", "Previous place where the words were found"),
+        _timeline_binding("n", "hit(1)", "next_hit", "Next match", "Next match"),
+        _timeline_binding("N", "hit(-1)", "previous_hit", "Previous match", "Previous match"),
         _timeline_binding(
             "enter", "turn_over", "toggle", "Fold", "Fold or unfold this item, or show a picture", show=True
         ),
@@ -56,20 +67,39 @@ class TimelineView(CardView):
         _timeline_binding("H", "fold_all", "fold_all", "Fold all", "Fold or unfold all turns"),
         _timeline_binding("w", "whole", "whole", "Show all", "Show a long text in full"),
         _timeline_binding("v", "gutter", "gutter", "Tokens or time", "Show the tokens or the time of each turn"),
-        _timeline_binding("i", "inspect", "inspect", "Inspect", "Inspect the tool call and its result", show=True),
+        _timeline_binding("B", "events", "events", "Events", "Show or hide the bookkeeping of the agent"),
+        _timeline_binding("M", "mark", "mark", "Mark", "Mark this item or turn, to compare it with another one"),
+        _timeline_binding("i", "inspect", "inspect", "Inspect", "Inspect the tool call, or the compaction", show=True),
         _timeline_binding("y", "copy", "copy", "Copy", "Copy this item", show=True),
         _timeline_binding("Y", "copy_turn", "copy_turn", "Copy turn", "Copy the messages of this turn"),
         _timeline_binding("c", "copy_code", "copy_code", "Copy code", "Copy the code blocks of this item"),
+        *build_copy_bindings("timeline"),
     ]
 
     class InspectRequested(DataMessage):
         call_key: int
+
+    class CompactionRequested(DataMessage):
+        """Asks to show what this compaction dropped."""
+
+        seq: int
+
+    class CopyRequested(DataMessage):
+        """Asks to copy a part of this call."""
+
+        call: PairedCall
+        part: CallPart
 
     class PictureRequested(DataMessage):
         """Asks to show the picture in this part of the entry."""
 
         entry: Entry
         part: int
+
+    class OptionsChanged(DataMessage):
+        """Says that a person chose something for all sessions."""
+
+        options: TimelineOptions
 
     class HitSelected(DataMessage):
         number: int
@@ -134,7 +164,7 @@ class TimelineView(CardView):
         while 0 <= index < len(self.cards) and not self.cards.height(ItemPosition(index, 0)):
             index += by
         if 0 <= index < len(self.cards):
-            self.move_cursor(ItemPosition(index, 0), self.page.height // 4)
+            self.move_cursor(ItemPosition(index, 0), TURN_ROW, is_fixed=True)
 
     def action_call(self, by: int) -> None:
         self._move_to_next(by, lambda turn: turn.calls > 0, lambda item: item.call is not None, "tool calls")
@@ -195,7 +225,7 @@ class TimelineView(CardView):
 
     def action_hit(self, by: int) -> None:
         if not self._hits:
-            self.notify("No hits. Press / to find words.", timeout=2, markup=False)
+            self.notify("No matches. Press / to find words.", timeout=2, markup=False)
         elif self._hit_index is not None:
             self._go_to_hit((self._hit_index + by) % len(self._hits))
         else:
@@ -217,7 +247,10 @@ class TimelineView(CardView):
         self.post_message(self.HitSelected(number + 1, len(self._hits)))
 
     def find_item(self, turn: int, items: Sequence[TimelineItem], seq: int) -> int | None:
-        """Return the item of the entry that contains the words, and open it if the words are folded."""
+        """Return the item of the entry that contains the words, and open it if the words are folded, or if the entry is
+        the result of a call."""
+        self.cards.reveal_event(turn, seq)
+        items = self.cards.items(turn)
         highlight = self.cards.highlight
         n = next(
             (n for n, item in enumerate(items) if seq in item.entry_seqs and highlight and _matches(item, highlight)),
@@ -225,11 +258,13 @@ class TimelineView(CardView):
         )
         if n is None:
             return super().find_item(turn, items, seq)
-        position = ItemPosition(turn, n)
-        if not self.cards.is_open(position) and not any(
-            highlight and highlight.search(line.plain) for line in self.cards.lines(position)
+        position, is_result = ItemPosition(turn, n), seq != items[n].entry.seq
+        if not self.cards.is_open(position) and (
+            is_result or not any(highlight and highlight.search(line.plain) for line in self.cards.lines(position))
         ):
             self.cards.set_open(position, True)
+        if self.cards.is_open(position) and highlight and _is_match_cut_off(items[n], highlight):
+            self.cards.show_full(position)
         return n
 
     # ── folding ───────────────────────────────────────────────────────────────────────────────────
@@ -274,6 +309,7 @@ class TimelineView(CardView):
             self.cursor = ItemPosition(self.cursor.turn, 0)
             self.cards.fold_all(not self.cards.all_folded)
         self.move_cursor(self.cursor)
+        self._change_options(fold_turns=self.cards.all_folded)
 
     def action_whole(self) -> None:
         with self.preserve_position():
@@ -282,6 +318,28 @@ class TimelineView(CardView):
     def action_gutter(self) -> None:
         with self.preserve_position():
             self.cards.show_time(not self.cards.gutter.shows_time)
+        self._change_options(show_time=self.cards.gutter.shows_time)
+
+    def action_events(self) -> None:
+        """Show or hide bookkeeping. The cursor stays on its item, or goes to the one before it."""
+        shown = not self.options.show_events
+        current = self.current_item
+        with self.preserve_position():
+            self.cards.show_events(shown)
+            if current is not None:
+                self.cursor = self._find_again(current)
+        self.move_cursor(self.cursor)
+        self._change_options(show_events=shown)
+
+    def _find_again(self, item: TimelineItem) -> ItemPosition:
+        items = self.cards.items(self.cursor.turn)
+        same_or_before = [n for n, other in enumerate(items) if other.entry.seq <= item.entry.seq]
+        same = [n for n in same_or_before if items[n].identity == item.identity]
+        return ItemPosition(self.cursor.turn, (same or same_or_before or [0])[-1])
+
+    def _change_options(self, **changes: bool) -> None:
+        self.options = replace(self.options, **changes)
+        self.post_message(self.OptionsChanged(self.options))
 
     # ── the mouse ─────────────────────────────────────────────────────────────────────────────────
 
@@ -296,6 +354,26 @@ class TimelineView(CardView):
         is_head = offset == (item is not None and item.has_gap) and item is not None and item.is_foldable
         if event.chain == 2 or (event.x in FOLD_CLICK_CELLS and (is_head or self.cards.is_folded(position.turn))):
             self.action_turn_over()
+
+    # ── comparing ─────────────────────────────────────────────────────────────────────────────────
+
+    def action_mark(self) -> None:
+        """Mark the item under the cursor, or remove its mark."""
+        mark = self.name_current_item()
+        self.mark = None if self.mark == mark else mark
+        self.refresh()
+        text = "Marked. Press D on another item to compare them." if self.mark else "Removed the mark."
+        self.notify(text, timeout=3, markup=False)
+
+    def name_current_item(self) -> ItemMark:
+        """Name the item under the cursor. A prompt or a folded turn means the whole turn."""
+        session_id, item = self.cards.session_id, self.current_item
+        turn = self.cards.turn_outline(self.cursor.turn)
+        if item is None or item.kind == "prompt" or self.cards.is_folded(self.cursor.turn):
+            seq = item.entry.seq if item is not None else turn.first_seq
+            return ItemMark(session_id, seq, item.part_index if item else None, f"{session_id}#t{turn.n}")
+        part = "" if item.part_index is None else f".{item.part_index}"
+        return ItemMark(session_id, item.entry.seq, item.part_index, f"{session_id}#{item.entry.seq}{part}")
 
     # ── copying ───────────────────────────────────────────────────────────────────────────────────
 
@@ -320,15 +398,28 @@ class TimelineView(CardView):
         else:
             self.notify("No code block in this item.", timeout=2, markup=False)
 
+    def action_copy_part(self, part: CallPart) -> None:
+        self.run_when_loaded(partial(self._copy_part, part))
+
+    def _copy_part(self, part: CallPart) -> None:
+        call = self.current_item.call if self.current_item is not None else None
+        if call is not None:
+            self.post_message(self.CopyRequested(call, part))
+        else:
+            self.notify(NOT_A_CALL, timeout=2, markup=False)
+
     def action_inspect(self) -> None:
         self.run_when_loaded(self._inspect)
 
     def _inspect(self) -> None:
-        call = self.current_item.call if self.current_item is not None else None
-        if call is not None and call.key:
+        item = self.current_item
+        call = item.call if item is not None else None
+        if item is not None and item.kind == "compaction":
+            self.post_message(self.CompactionRequested(item.entry.seq))
+        elif call is not None and call.key:
             self.post_message(self.InspectRequested(call.key))
         else:
-            self.notify("Not a tool call. Press x to go to the next one.", timeout=2, markup=False)
+            self.notify(NOT_A_CALL, timeout=2, markup=False)
 
 
 _COPY_LABELS = {
@@ -336,6 +427,7 @@ _COPY_LABELS = {
     "thinking": "the thinking",
     "call": "the call and its result",
     "text": "the answer",
+    "note": "the note",
 }
 
 
@@ -349,6 +441,15 @@ def _copied_text(item: TimelineItem) -> str:
 def _pick_item(items: Sequence[TimelineItem], matches: Callable[[TimelineItem], bool], by: int) -> int | None:
     indexes = [n for n, item in enumerate(items) if matches(item)]
     return indexes[0 if by > 0 else -1] if indexes else None
+
+
+def _is_match_cut_off(item: TimelineItem, pattern: re.Pattern[str]) -> bool:
+    """Return whether the first match in the result of a call comes after what is shown of a long result."""
+    result = readable_text(item.call.result) if item.call else ""
+    match = pattern.search(result)
+    return match is not None and (
+        match.start() >= DEFAULT_TEXT_LIMIT or result.count("\n", 0, match.start()) >= DEFAULT_RESULT_LINES
+    )
 
 
 def _matches(item: TimelineItem, pattern: re.Pattern[str]) -> bool:

@@ -9,16 +9,17 @@ from textual.content import Content
 
 from store.model.entry import PairedCall, Status
 from store.text.sanitize import cell_width, one_line
+from tui.render import glyphs
 from tui.render.line_diff import ADDED, REMOVED
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, StyledText, build_content, format_count, parse_time
-from tui.render.tool_call import describe_arguments, format_duration
+from tui.render.tool_call import describe_call, format_duration
 
 MAX_SUBJECT_CHARACTERS = 300
 MAX_TURNS_EACH_SIDE = 3
 
 STATUS_SIGNS: dict[Status, StyledText] = {
-    "ok": ("✓", "$text-success"),
-    "error": ("✗", ERROR),
+    "ok": (glyphs.SUCCEEDED, "$text-success"),
+    "error": (glyphs.FAILED, ERROR),
     "pending": ("…", MUTED),
     "orphan": ("?", MUTED),
 }
@@ -44,7 +45,7 @@ class ToolCallRow(NamedTuple):
 
 def build_call_row(call: PairedCall, cwd: str = "") -> ToolCallRow:
     """Build the row of a call. Paths are relative to the folder of the session."""
-    text = describe_arguments(call.arguments)[: 2 * MAX_SUBJECT_CHARACTERS]
+    text = describe_call(call.name, call.arguments)[: 2 * MAX_SUBJECT_CHARACTERS]
     subject = one_line(text.removeprefix(f"{cwd}/") if cwd else text, MAX_SUBJECT_CHARACTERS)
     return ToolCallRow(call.key, call.turn, call.name, subject, call.status, call.duration_ms)
 
@@ -70,23 +71,30 @@ def render_call_heading(call: PairedCall, index: int, total: int, exit_code: int
 def render_arguments_title(changed: tuple[int, int] | None) -> Content:
     if changed is None:
         return Content("arguments")
-    return build_content([("edit  ", ""), (f"+{changed[0]:,}", ADDED), (f" −{changed[1]:,}", REMOVED)])
+    return build_content([("edit  ", ""), (f"+{changed[0]:,}", ADDED), (f" {glyphs.REMOVED}{changed[1]:,}", REMOVED)])
 
 
 def render_result_title(text: str, status: Status) -> Content:
     if status == "pending":
         return Content("no result yet")
-    return Content(f"result, {format_count(text.count(chr(10)) + 1, 'line')}" if text else "result")
+    lines = text.removesuffix("\n").count("\n") + 1
+    return Content(f"result, {format_count(lines, 'line')}" if text else "result")
 
 
-def render_same_tool_calls(rows: Sequence[ToolCallRow], index: int) -> Content:
-    """Render the calls of the same tool, e.g. `same tool before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓`."""
-    name = rows[index].name
-    before = [row for row in rows[:index] if row.name == name]
-    after = [row for row in rows[index + 1 :] if row.name == name]
-    if not before and not after:
+def render_same_calls(rows: Sequence[ToolCallRow], index: int) -> Content:
+    """Render the calls with the same command or argument, or else those of the same tool.
+
+    For example `same call before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓`.
+    """
+    label = "same call "
+    of_tool = [n for n, row in enumerate(rows) if row.name == rows[index].name and n != index]
+    others = [n for n in of_tool if rows[n].subject == rows[index].subject]
+    if not others:
+        label, others = "same tool ", of_tool
+    if not others:
         return Content.styled("no other calls of this tool", FAINT)
-    pieces: list[StyledText] = [("same tool ", MUTED)]
+    before, after = [rows[n] for n in others if n < index], [rows[n] for n in others if n > index]
+    pieces: list[StyledText] = [(label, MUTED)]
     if before:
         more = len(before) - MAX_TURNS_EACH_SIDE
         pieces += [("before: ", MUTED), (f"{more:,} more … " if more > 0 else "", FAINT)]

@@ -1,0 +1,1 @@
+"""This package opens the paths and web addresses that a conversation names."""

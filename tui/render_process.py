@@ -1,0 +1,130 @@
+"""This module renders items of the timeline in another process if they take long.
+
+The thread that paints tries for a moment, shows such an item without styles, and replaces it when the styled lines come
+from here. They talk in JSON lines over the process's stdin and stdout. The process ends when its stdin ends, so it
+also ends when the browser is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from threading import Lock
+from typing import Any
+
+from textual.content import Content, Span
+
+from store.model.entry import Entry, PairedCall
+from tui.render.markdown import preload_parsers
+from tui.render.time_limit import LIMIT_SECONDS, run_with_time_limit
+from tui.render.timeline_card import ItemRendering
+from tui.render.timeline_items import TimelineItem
+from tui.render.viewport import Viewport
+
+_NO_ENTRY = Entry(0, 0, None, 0, None, 0, "", "", "", "", "", "", (), False, None, "")
+"""Stands for the entry of an item. No text that can take long is rendered from it."""
+
+
+class RenderProcess:
+    """Starts the process when the first item needs it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """Return the process id, or None if no process runs."""
+        return self._process.pid if self._process else None
+
+    def render(self, rendering: ItemRendering) -> list[Content] | None:
+        """Return the styled lines of an item, or None if it takes too long here as well.
+
+        Call this in a thread. If the process stopped, the next item starts another one.
+        """
+        with self._lock:
+            process = self._process = self._process or self._start()
+            if process is None or process.stdin is None or process.stdout is None:
+                return None
+            try:
+                process.stdin.write(_encode_rendering(rendering))
+                process.stdin.flush()
+                return _decode_lines(process.stdout.readline())
+            except (OSError, ValueError):
+                self._stop(process)
+                return None
+
+    def close(self) -> None:
+        """End the process. A rendering that waits for it ends, too."""
+        if (process := self._process) is not None:
+            self._stop(process)
+
+    @staticmethod
+    def _start() -> subprocess.Popen[bytes] | None:
+        command = [sys.executable, "-P", "-m", "tui.render_process"]
+        with suppress(OSError):
+            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        return None
+
+    def _stop(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = None
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+def _encode_rendering(rendering: ItemRendering) -> bytes:
+    item, viewport = rendering.item, rendering.viewport
+    pattern = viewport.highlight
+    values = {
+        "kind": item.kind,
+        "text": item.text,
+        "label": item.label,
+        "call": item.call,
+        "viewport": viewport._replace(highlight=None),
+        "highlight": (pattern.pattern, pattern.flags) if pattern else None,
+        "is_open": rendering.is_open,
+    }
+    return json.dumps(values).encode() + b"\n"
+
+
+def _decode_rendering(line: bytes) -> ItemRendering:
+    values: dict[str, Any] = json.loads(line)
+    call = PairedCall(*values["call"]) if values["call"] else None
+    item = TimelineItem(values["kind"], _NO_ENTRY, None, values["text"], values["label"], call)
+    pattern = re.compile(*values["highlight"]) if values["highlight"] else None
+    return ItemRendering(item, Viewport(*values["viewport"])._replace(highlight=pattern), values["is_open"])
+
+
+def _encode_lines(lines: list[Content] | None) -> bytes:
+    values = None
+    if lines is not None:
+        values = [(line.plain, [(start, end, str(style)) for start, end, style in line.spans]) for line in lines]
+    return json.dumps(values).encode() + b"\n"
+
+
+def _decode_lines(line: bytes) -> list[Content] | None:
+    """Decode the answer. An empty line, which says that the process stopped, raises ValueError."""
+    values = json.loads(line)
+    return values and [Content(plain, spans=[Span(*span) for span in spans]) for plain, spans in values]
+
+
+def main() -> None:
+    """Render one item after the other until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in the terminal is meant for the browser
+    preload_parsers()  # loading them is not part of the time of the first item
+    for line in sys.stdin.buffer:
+        lines = run_with_time_limit(_decode_rendering(line).render, lambda: None, LIMIT_SECONDS)
+        sys.stdout.buffer.write(_encode_lines(lines))
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
