@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -30,6 +31,7 @@ MAX_MODULES_OF_A_PACKAGE = 12
 """Limits the modules directly in store/ and tui/; the others belong to a component and its folder."""
 
 MAX_MODULES_OF_A_FOLDER = 30
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-adk.lock")
 MAX_SHARE_OF_ING_NAMES = 0.05
 """Limits the modules whose names end in -ing: a module is named with a noun of the domain."""
 
@@ -236,6 +238,31 @@ def test_no_file_names_a_package_registry() -> None:
 
 def test_the_locks_hold_pins_and_hashes_only() -> None:
     allowed = re.compile(r"\s*#.*|[a-z0-9.-]+==\S+( ; .+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
-    locks = [ROOT / name for name in ("requirements.lock", "requirements-adk.lock")]
-    lines = [line for lock in locks for line in lock.read_text("utf-8").splitlines()]
+    lines = [line for lock in LOCKS for line in (ROOT / lock).read_text("utf-8").splitlines()]
     assert [line for line in lines if not allowed.fullmatch(line)] == []
+
+
+def read_dependencies() -> tuple[list[str], dict[str, list[str]]]:
+    """Return the dependencies of the project, and those of its extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return project["dependencies"], project["optional-dependencies"]
+
+
+def find_pins(*locks: str) -> set[str]:
+    lines = [line for lock in locks for line in (ROOT / lock).read_text("utf-8").splitlines()]
+    return {name for name, equals, _ in (line.partition("==") for line in lines) if equals}
+
+
+def test_every_extra_is_locked() -> None:
+    """An extra whose packages are in no lock would be tested by nobody."""
+    needed, extras = read_dependencies()
+    names = {re.split(r"[^\w.-]", line.lower())[0] for lines in (needed, *extras.values()) for line in lines}
+    assert names - find_pins(*LOCKS) == {"backscroll"}
+
+
+def test_running_needs_no_package_for_development() -> None:
+    _, extras = read_dependencies()
+    pinned = find_pins("requirements.lock")
+    assert {"pytest", "textual-dev"} <= set(extras["dev"])
+    assert pinned & set(extras["dev"]) == set()
+    assert {"textual", "sqlite-utils", "pyperclip"} <= pinned

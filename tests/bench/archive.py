@@ -165,7 +165,7 @@ class ArchiveBenchmark:
         )
         usage = run_measured(program.import_command(), program.make_environment(home, folder), *conditions)
         if is_ours:
-            _truncate_wal(self._store_path(program, size))
+            truncate_wal(self._store_path(program, size))
             if len(usage.condition_times) < len(conditions):
                 raise BenchmarkError("the search does not find everything after the import")
         # The other programs only show when they are completely done.
@@ -244,7 +244,7 @@ def _search_conditions(store: Path, sessions: int) -> tuple[Callable[[], bool], 
     )
 
 
-def _truncate_wal(store: Path) -> None:
+def truncate_wal(store: Path) -> None:
     """Empty the write-ahead log. The program would have done so on its last close, had our check not been open then."""
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("pragma wal_checkpoint(truncate)")

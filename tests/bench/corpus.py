@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-from bench import claude_transcript, codex_transcript
+from bench import claude_transcript, codex_transcript, realistic_transcript
 from bench.dialogues import SEED, make_dialogue
 from bench.prose import Prose
 
@@ -58,6 +58,30 @@ def load_or_make_corpus(folder: Path, megabytes: int) -> Corpus:
     # This file is written last: without it the corpus is incomplete.
     counts.write_bytes(orjson.dumps({name: value for name, value in corpus._asdict().items() if name != "home"}))
     return corpus
+
+
+def load_or_make_realistic_corpus(folder: Path, megabytes: int) -> Path:
+    """Return a home folder with histories that have the shapes of real ones. It is made if it does not exist yet."""
+    home = folder / f"{SEED}-realistic-{megabytes}"
+    is_complete = home / "complete"
+    if not is_complete.exists():
+        print(f"making a realistic history of {megabytes:,} MB …", file=sys.stderr, flush=True)
+        shutil.rmtree(home, ignore_errors=True)
+        make_realistic_corpus(home, megabytes * 1_000_000)
+        is_complete.touch()
+    return home
+
+
+def make_realistic_corpus(home: Path, max_bytes: int) -> int:
+    """Write sessions until they have this size together, and return how many there are."""
+    prose = Prose(SEED)
+    size = number = 0
+    while size < max_bytes:
+        dialogue = make_dialogue(number, prose)
+        for path, at, records in realistic_transcript.build_transcripts(dialogue, prose):
+            size += _write_transcript(home / ".claude" / path, at, records)
+        number += 1
+    return number
 
 
 def make_corpus(home: Path, talks: int) -> Corpus:

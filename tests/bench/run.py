@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import archive, archive_targets, browser, rubichan_sync, store_operations
+from bench import archive, archive_targets, browser, home, rubichan_sync, store_operations
 from bench.table import ResultRow, describe_machine, format_markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
@@ -33,8 +33,13 @@ def bench_archive(small: bool, runs: int) -> list[ResultRow]:
     return archive_targets.measure(FOLDER, archive.SMALL_SIZES if small else archive.FULL_SIZES, 1 if small else runs)
 
 
+def bench_realistic(small: bool, runs: int) -> list[ResultRow]:
+    return home.measure(FOLDER, None, 1 if small else runs, small=small)
+
+
 PARTS: dict[str, Callable[[bool, int], list[ResultRow]]] = {
     "archive": bench_archive,
+    "realistic": bench_realistic,
     "browsing": bench_browser,
     "store": bench_store,
     "sync": bench_sync,
@@ -46,9 +51,12 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="a fraction of the work, most of it once: about a minute")
     parser.add_argument("--runs", type=int, default=5, help="how often to measure (default: 5)")
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part; can be repeated")
+    parser.add_argument("--home", type=Path, help="measure the import of this home folder instead")
     options = parser.parse_args()
     rows = []
-    for name, part in PARTS.items():
+    if options.home:
+        rows = home.measure(FOLDER, options.home.resolve(), options.runs, small=False)
+    for name, part in PARTS.items() if not options.home else ():
         if name in (options.only or PARTS):
             print(f"{name} …", file=sys.stderr, flush=True)
             rows += part(options.small, options.runs)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from bench.corpus import Corpus, load_or_make_corpus, make_corpus
+from bench.corpus import Corpus, load_or_make_corpus, make_corpus, make_realistic_corpus
 from bench.dialogues import LAST_WORD
 from bench.screens import end_of_burst
 from bench.table import ResultRow, format_markdown, format_value
@@ -131,3 +133,30 @@ def test_table_shows_every_result() -> None:
 )
 def test_values_are_formatted_with_their_unit(value: float, unit: str, text: str) -> None:
     assert format_value(value, unit) == text
+
+
+def count_bytes(home: Path) -> tuple[dict[str, int], int]:
+    """Return the bytes of the records of each kind, and those of the copies of tool results."""
+    sizes: Counter[str] = Counter()
+    copies = 0
+    for path in home.rglob("*.jsonl"):
+        for line in path.read_bytes().splitlines():
+            record = json.loads(line)
+            is_result = "toolUseResult" in record
+            sizes["result" if is_result else record["type"]] += len(line)
+            copies += len(json.dumps(record["toolUseResult"])) if is_result else 0
+    return dict(sizes), copies
+
+
+def test_realistic_histories_have_the_shares_of_real_ones(tmp_path: Path) -> None:
+    assert make_realistic_corpus(tmp_path, 20_000_000) > 10
+    sizes, copies = count_bytes(tmp_path)
+    total = sum(sizes.values())
+    assert 0.5 < sizes["result"] / total < 0.7
+    assert 0.3 < copies / total < 0.5
+    assert 0.1 < sizes["progress"] / total < 0.25
+    with Store.memory() as store:
+        [report] = {step.report for step in sync_targets(store, find_targets([str(tmp_path / ".claude")]))}
+        assert not report.problems
+        (forks,) = store.row("select count(*) from sessions where relation = 'fork'")
+        assert forks > 0

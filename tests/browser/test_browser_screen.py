@@ -45,18 +45,19 @@ async def test_sessions_are_listed_newest_first_with_their_details(filled_store:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions", "brackets")
         lines = [line.rstrip() for line in screen_text(pilot).splitlines()]
-    assert lines[2:7] == [
-        " Today  2",
+    assert lines[2:8] == [
+        " Pinned  1",
         "▌★ Fix the flaky upload test  It still fails on CI. Look at the retry, please.",
-        "▌  cc alpha · 4m · 1⟲ 1⚙ 1✗  ∑",
+        "▌  Claude Code · ◔ alpha · 4m · 1 turn · 1 call · 1 failed  ∑",
+        " Today  1",
         "   Rename the config keys to snake_case",
-        "   cx beta · 2h · 1⟲",
+        "   Codex · beta · 2h · 1 turn",
     ]
-    assert lines[7:10] == [" Yesterday  1", "   Good morning!", " ▸ pg telegram · 1d · 1⟲  +1"]
-    assert lines[13:16] == [
+    assert lines[8:11] == [" Yesterday  1", "   Good morning!", " ▸ Pingu · telegram · 1d · 1 turn  +1"]
+    assert lines[14:17] == [
         " Mon 29 Sep 2025  1",
         "   [b]brackets[/b] and [/] stay as they are",
-        "   li Sep 2025 · 1⟲",
+        "   library · Sep 2025 · 1 turn",
     ]
 
 
@@ -85,7 +86,7 @@ async def test_keys_move_the_cursor(filled_store: Store, keys: list[str], expect
 async def test_a_click_moves_the_cursor_a_double_click_opens_and_the_wheel_scrolls(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(80, 9)) as pilot:
         await wait_for_text(pilot, "Rename")
-        await pilot.click("SessionListView", offset=(10, 3))
+        await pilot.click("SessionListView", offset=(10, 4))
         assert selected_id(pilot) == "codex:0199aa"
         await pilot._post_mouse_events([_wheel_down()], "SessionListView", offset=(10, 3))
         await wait_until(pilot, lambda: session_list(pilot).scroll_offset.y > 0)
@@ -118,15 +119,15 @@ async def test_the_key_hints_show_how_to_leave_the_search(filled_store: Store) -
     async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"rename")
-        await wait_for_text(pilot, "1 found", "⏎ To the list", "esc All sessions")
+        await wait_for_text(pilot, "1 found", "↵ To the list", "esc All sessions")
         await pilot.press("enter")
-        await wait_for_text(pilot, "⏎ Open", "esc All sessions")
+        await wait_for_text(pilot, "↵ Open", "esc All sessions")
         await pilot.press("enter")
         await wait_for_text(pilot, "9 files changed")
         await pilot.press("escape", "escape")
         await wait_for_text(pilot, "1 found", "esc All sessions")
         await pilot.press("escape")
-        await wait_for_text(pilot, "6 sessions", "⏎ Open")
+        await wait_for_text(pilot, "6 sessions", "↵ Open")
         assert "All sessions" not in screen_text(pilot)
 
 
@@ -152,7 +153,7 @@ async def test_a_search_without_results_shows_a_message(filled_store: Store) -> 
     async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"zebra")
-        await wait_for_text(pilot, "0 found", "No sessions match", "zebra")
+        await wait_for_text(pilot, "0 found", "No session matches 'zebra'.")
         await pilot.press("escape")
         await wait_for_text(pilot, "6 sessions", "Rename")
 
@@ -214,7 +215,7 @@ async def test_a_search_result_is_opened_without_another_delay(
         screen = pilot.app.screen
         assert isinstance(screen, BrowserScreen)
         await wait_until(
-            pilot, lambda: screen._has_conversation and screen.conversation.session and screen._open_timer is None
+            pilot, lambda: screen.has_conversation and screen.conversation.session and screen._open_timer is None
         )
         monkeypatch.setattr("tui.screens.browser.screen.OPEN_DELAY_SECONDS", 600.0)
         await pilot.press("slash", *"morning")

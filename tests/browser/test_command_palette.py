@@ -11,7 +11,7 @@ from textual.command import CommandList, CommandPalette
 from textual.pilot import Pilot
 
 from store.store import Store
-from tui.palette import list_actions
+from tui.palette import is_movement, list_actions
 from tui.screens.inspector import InspectorScreen
 from tui.widgets.timeline.timeline_view import TimelineView
 
@@ -41,13 +41,20 @@ async def offers_every_action(pilot: Pilot[Any]) -> None:
 
 
 async def test_each_action_is_listed_once_and_in_order(filled_store: Store) -> None:
-    """Our actions come first, in the order of the keys, then those of Textual."""
+    """Our actions come first, in the order of the keys, with movements at their end; then those of Textual."""
     async with make_browser(filled_store).run_test(size=(150, 45)) as pilot:
         await wait_for_text(pilot, "6 sessions", "it now reopens it")
-        wanted = [f"{action.name}  ({action.keys})" for action in list_actions(pilot.app.screen)]
+        actions = sorted(list_actions(pilot.app.screen), key=is_movement)
+        wanted = [f"{action.name}  ({action.keys})" for action in actions]
         commands = await open_palette(pilot)
         await wait_until(pilot, lambda: pilot.app.screen.has_class("-ready"))
-        assert [str(option.prompt).split("\n")[0] for option in commands.options] == [*wanted, "Theme"]
+        assert [str(option.prompt).split("\n")[0] for option in commands.options] == [
+            *wanted,
+            "Compactions",
+            "Show archived sessions",
+            "Show the trash",
+            "Theme",
+        ]
 
 
 async def choose(pilot: Pilot[Any], name: str) -> None:

@@ -303,7 +303,7 @@ async def test_a_result_of_megabytes_scrolls_to_its_end_and_is_wrapped_again(sto
     session = add_session(
         store, "s", AT, prompt_entry("x", AT), *call(1, "Say", {}, text), *call(2, "Say", {}, "short")
     )
-    async with inspecting(store, session, 0, size=(120, 30)) as pilot:
+    async with inspecting(store, session, 0, size=(160, 30)) as pilot:
         view = answered(pilot).text
         await wait_until(pilot, lambda: view.line_count > 20_000)
         await pilot.press("end")

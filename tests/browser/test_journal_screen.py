@@ -182,6 +182,30 @@ def test_undoing_the_newest_edit_describes_it(filled_store: Store, session: Sess
     assert undo_newest(filled_store) == NOTHING_TO_UNDO
 
 
+def test_undoing_an_edit_of_a_saved_search_names_it(store: Store) -> None:
+    saved = store.saved_searches
+    saved.save("bash", "is:error tool:bash")
+    saved.pin("bash")
+    saved.rename("bash", "bash-errors")
+    saved.delete(["bash-errors"])
+    assert [undo_newest(store) for _ in range(4)] == [
+        "Undone: deleted the search @bash-errors.",
+        "Undone: renamed the search @bash → @bash-errors.",
+        "Undone: pinned the search @bash.",
+        "Undone: saved the search @bash.",
+    ]
+
+
+async def test_an_edit_of_a_saved_search_is_shown_without_its_json(store: Store) -> None:
+    store.saved_searches.save("bash-errors", "is:error tool:bash")
+    store.saved_searches.pin("bash-errors")
+    async with open_screen(store, JournalScreen(store, fixed_clock), WIDE) as one:
+        await one.wait_for_text("search pinned", "@bash-errors", "pinned: no → yes")
+        await one.press("down")
+        await one.wait_for_text("+ search @bash-errors", "query: is:error tool:bash")
+        assert '{"' not in one.text
+
+
 async def test_hostile_text_does_not_reach_the_screen(filled_store: Store, session: Session) -> None:
     filled_store.sessions.set_title(session, "\x1b]0;owned\x07[b]x[/b] \u202eabc " + "日本" * 60)
     filled_store.facts.learn("\x1b[2J" + "y" * 5_000)

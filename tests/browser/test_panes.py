@@ -51,6 +51,7 @@ def entry(number: int, role: str, *parts: Part) -> NewEntry:
 def world(store: Store) -> Store:
     """Add the usual sessions, and as the newest a conversation of twelve turns. Its third turn has the calls."""
     fill_store(store)
+    store.sessions.pin(store.sessions.newest(), on=False)
     entries: list[NewEntry] = []
     for turn in range(1, 13):
         entries.append(entry(10 * turn, "user", Text(f"Question {turn}?")))
@@ -299,7 +300,7 @@ async def test_new_entries_of_the_open_conversation_appear(world: Store, size: s
         if size == "one":
             await wait_for_text(pilot, "sessions › The shop › turn")
             await pilot.press("escape")
-        await wait_for_text(pilot, "13⟲")
+        await wait_for_text(pilot, "13 turns")
 
 
 async def test_the_view_stays_in_place_when_entries_are_appended(world: Store) -> None:
@@ -398,12 +399,12 @@ async def test_the_age_in_the_heading_is_updated(world: Store) -> None:
     at = NOW
     app = Backscroll(world, lambda: at)
     async with app.run_test(size=TWO) as pilot:
-        await wait_for_text(pilot, "Answer 12", "12 turns · 2 calls · 1 failed · 3m")
+        await wait_for_text(pilot, "Answer 12", "12 turns · 2 calls · 1 failed · ◔ waiting for you · 3m")
         at += timedelta(hours=2)
         screen = app.screen
         assert isinstance(screen, BrowserScreen)
         screen.refresh_ages()
-        await wait_for_text(pilot, "12 turns · 2 calls · 1 failed · 2h")
+        await wait_for_text(pilot, "12 turns · 2 calls · 1 failed · ◌ idle · 2h")
 
 
 # ── the mouse ─────────────────────────────────────────────────────────────────────────────────────

@@ -55,8 +55,9 @@ async def test_words_and_enter_without_a_pause_choose_the_result(filled_store: S
     assert await chosen(filled_store, *"rename", "enter") == "codex:0199aa"
 
 
-async def test_arrows_go_to_the_list_which_has_the_keys_of_the_browser(filled_store: Store) -> None:
-    assert await chosen(filled_store, "down", "down", "j", "k", "enter") == "codex:0199aa"
+async def test_arrows_choose_and_tab_goes_to_the_list_which_has_the_keys_of_the_browser(filled_store: Store) -> None:
+    assert await chosen(filled_store, "down", "down", "enter") == "codex:0199aa"
+    assert await chosen(filled_store, "down", "down", "tab", "j", "k", "enter") == "codex:0199aa"
 
 
 async def test_escape_clears_the_search_and_then_leaves(filled_store: Store) -> None:
@@ -78,7 +79,7 @@ async def test_enter_without_results_chooses_nothing(filled_store: Store) -> Non
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press(*"zebra", "enter")
-        await wait_for_text(pilot, "0 found", "No sessions match")
+        await wait_for_text(pilot, "0 found", "No session matches")
         assert typing(pilot)
         await pilot.press("ctrl+u", *"morning", "enter")
         assert await chosen_in(pilot) == "telegram:648079060"
@@ -88,9 +89,9 @@ async def test_a_click_moves_the_cursor_and_a_double_click_chooses(filled_store:
     app = picking(filled_store)
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "Rename")
-        await pilot.click("SessionListView", offset=(10, 3))
+        await pilot.click("SessionListView", offset=(10, 4))
         assert session_list(pilot).cursor == 1
-        await pilot.click("SessionListView", offset=(10, 3), times=2)
+        await pilot.click("SessionListView", offset=(10, 4), times=2)
         assert await chosen_in(pilot) == "codex:0199aa"
 
 
@@ -112,6 +113,8 @@ def typing(pilot: Pilot[Any]) -> bool:
 
 async def test_the_key_hints_show_enter_and_escape(filled_store: Store) -> None:
     async with picking(filled_store).run_test(size=(80, 16)) as pilot:
-        await wait_for_text(pilot, "6 sessions", "⏎ Resume", "esc Leave")
+        await wait_for_text(pilot, "6 sessions", "↵ Resume", "esc Leave")
         await pilot.press("down")
-        await wait_for_text(pilot, "⏎ Resume  s Scope", "esc Leave")
+        await wait_for_text(pilot, "↵ Resume", "tab To the list", "a-z Search on")
+        await pilot.press("tab")
+        await wait_for_text(pilot, "↵ Resume  s Scope", "esc Leave")

@@ -56,7 +56,7 @@ def test_the_results_of_checks_do_not_move_lines() -> None:
     )
     assert len(looking) == len(found)
     assert [line[:10] for line in looking] == [line[:10] for line in found]
-    assert "branch    ! was fix-upload, is main now" in found
+    assert "branch       ! was fix-upload, is main now" in found
 
 
 def test_missing_things_are_shown_with_advice() -> None:
@@ -134,12 +134,12 @@ async def test_the_conversation_can_be_exported(world: Store, home: Path, clipbo
         await shown(world, "pingu")(pilot)
         await wait_for_text(pilot, "Write in the Telegram chat 648.")
         await pilot.press("i")
-        await wait_for_text(pilot, "Conversation as API input", "● OpenAI Chat", "f Save")
+        await wait_for_text(pilot, "Conversation as API input", "◉ OpenAI Chat", "f Save")
         await pilot.press("c")
         await wait_until(pilot, lambda: clipboard.text)
         assert [message["role"] for message in json.loads(clipboard.text)["messages"]] == ["user", "assistant"]
         await pilot.press("r")
-        await wait_for_text(pilot, "● OpenAI Responses", "f Save")
+        await wait_for_text(pilot, "◉ OpenAI Responses", "f Save")
         (home / "pingu.responses.json").write_text("mine")
         await pilot.press("f")
         await wait_for_text(pilot, "Save the API input as", "~/pingu.responses.json")

@@ -83,6 +83,7 @@ def folder(home: Path) -> Path:
 @pytest.fixture
 def world(store: Store, folder: Path) -> Store:
     fill_store(store)
+    store.sessions.pin([store.sessions.get("claude:e0741090")], on=False)  # pinned ones would be listed first
     for name, where in (("gone", folder / "gone"), ("shop", folder)):
         at = time_ago(minutes=3 if name == "gone" else 1)
         said = prompt_entry(f"Paint the {name}", at), answer_entry(f"The {name} is purple.", at)
@@ -109,7 +110,7 @@ async def test_the_card_shows_the_command_and_the_folder_and_enter_resumes(
         await wait_for_text(
             pilot, "Resume in Claude Code", "Paint the shop", f"claude --resume {NATIVE}", "✓ ~/shop [b]"
         )
-        await wait_for_text(pilot, "⏎ Resume", "d Folder", "h Here", "f Fork", "c Copy")
+        await wait_for_text(pilot, "↵ Resume", "d Folder", "h Here", "f Fork", "c Copy")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
@@ -134,7 +135,7 @@ async def test_missing_things_are_shown_and_enter_does_nothing(
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot, "down")
         await wait_for_text(pilot, "✗ ~/shop [b]/gone does not exist", "✗ claude is not installed", "Install it: npm")
-        assert "⏎ Resume" not in screen_text(pilot)
+        assert "↵ Resume" not in screen_text(pilot)
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, ResumeScreen)
@@ -152,7 +153,7 @@ async def test_h_switches_between_this_folder_and_the_folder_of_the_session(
         await open_card(pilot, "down")
         await wait_for_text(pilot, "✗ ~/shop [b]/gone does not exist")
         await pilot.press("h")
-        await wait_for_text(pilot, "✓ ~/here", "⏎ Resume")
+        await wait_for_text(pilot, "✓ ~/here", "↵ Resume")
         await pilot.press("h")
         await wait_for_text(pilot, "✗ ~/shop [b]/gone does not exist")
         await pilot.press("h", "enter")
@@ -219,7 +220,7 @@ async def test_slow_checks_run_while_the_card_is_shown(world: Store, agent: Agen
     (folder / ".git" / "HEAD").write_text("ref: refs/heads/paint")
     async with make_browser(world).run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
-        await wait_for_text(pilot, "branch    · paint", "session   ✓ not in use", "edits     · none")
+        await wait_for_text(pilot, "branch       · paint", "session      ✓ not in use", "edits        · none")
 
 
 async def test_another_folder_can_be_chosen(world: Store, agent: Agent, folder: Path) -> None:
@@ -239,7 +240,7 @@ async def test_another_folder_can_be_chosen(world: Store, agent: Agent, folder: 
         await wait_for_text(pilot, "~/shop [b]/inner/", "deep/")
         assert ".hidden" not in screen_text(pilot)
         await pilot.press("enter")
-        await wait_for_text(pilot, "✓ ~/shop [b]/inner", "⏎ Resume")
+        await wait_for_text(pilot, "✓ ~/shop [b]/inner", "↵ Resume")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
@@ -279,9 +280,9 @@ async def test_p_lets_the_agent_act_without_asking_and_is_remembered_for_this_ag
     app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
-        await wait_for_text(pilot, "approval  · asks before it acts")
+        await wait_for_text(pilot, "permissions  · asks first")
         await pilot.press("p")
-        await wait_for_text(pilot, "approval  ! never asks (--dangerously-skip-permissions)")
+        await wait_for_text(pilot, "permissions  ! never asks (--dangerously-skip-permissions)")
     assert Settings().skip_permissions == {"claude"}
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -297,7 +298,7 @@ async def test_p_lets_the_agent_act_without_asking_and_is_remembered_for_this_ag
         await open_card(pilot)
         await wait_for_text(pilot, "! never")
         await pilot.press("p")
-        await wait_for_text(pilot, "approval  · asks before it acts")
+        await wait_for_text(pilot, "permissions  · asks first")
     assert Settings().skip_permissions == set()
 
 
@@ -308,13 +309,13 @@ async def test_edits_can_be_written_back_first(store: Store, tmp_path: Path) -> 
     app = make_browser(store)
     async with app.run_test(size=(100, 30)) as pilot:
         app.push_screen(ResumeScreen(store, store.sessions.by_key(session.key), app.settings))
-        await wait_for_text(pilot, "edits     ! title not written back", "w Write back")
+        await wait_for_text(pilot, "edits        ! title not written back", "w Write back")
         await pilot.press("w")
-        await wait_for_text(pilot, "+ Mine", "⏎ Write back")
+        await wait_for_text(pilot, "+ Mine", "↵ Write back")
         await pilot.press("enter")
         await wait_for_text(pilot, "You can undo this.")
         await pilot.press("escape")
-        await wait_for_text(pilot, "edits     · none")
+        await wait_for_text(pilot, "edits        · none")
         assert "Write back" not in screen_text(pilot)
 
 

@@ -132,8 +132,8 @@ READING = (*LIST, ["enter"], "tells how often")
 FACTS = (*LIST, ["f"], "FastAPI", "fact 1")
 SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "list": (*LIST, ["down"], "▌  Rename"),
-    "selected": (*LIST, ["space", "space"], "✓"),
-    "unfolded": (*LIST, ["down", "down", "right"], "▾ pg"),
+    "selected": (*LIST, ["space", "space"], "◆"),
+    "unfolded": (*LIST, ["down", "down", "right"], "How full is the disk"),
     "order": (*LIST, ["o"], "Headings"),
     "folders": (*LIST, ["o"], "Headings", ["f"], "No folder"),
     "filter": (*LIST, ["slash", *"uplo"], "1 found", "Fix the flaky"),
@@ -148,10 +148,10 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "record": (*READING, ["3"], "This entry was added"),
     "inspector": (*READING, ["X", "i"], "1 of 1", "see the log"),
     "calls": (*READING, ["a"], "All calls of this session"),
-    "resume": (*LIST, ["r"], "Resume in Claude Code", "edits     · none"),
+    "resume": (*LIST, ["r"], "Resume in Claude Code", "edits        · none"),
     "facts": FACTS,
     "fact": (*FACTS, ["e"], "A fact is one line"),
-    "journal": (*LIST, ["U"], "edits", "FastAPI"),
+    "journal": (*LIST, ["U"], "edits", "fact added"),
     "summary": (*READING, ["S"], "The upload test was flaky."),
     "secrets": (*LIST, ["dollar_sign"], "No secrets"),
     "title": (*LIST, ["t"], "Cancel"),
@@ -200,7 +200,7 @@ def confided(world: Store) -> Store:
     return world
 
 
-SECRETS = (*LIST, ["dollar_sign"], "SMTP_PASSWORD", "not used by any tool call")
+SECRETS = (*LIST, ["dollar_sign"], "SMTP_PASSWORD", "not used in any tool call")
 SEALED: dict[str, tuple[list[str] | str, ...]] = {
     "names": SECRETS,
     "new": (*SECRETS, ["a"], "New secret", [*"API_KEY", "enter", *"hidden"], "••••••"),

@@ -82,7 +82,7 @@ async def test_names_are_listed_without_values(store: Store, session: Session, s
     async with make_browser(store).run_test(size=size) as pilot:
         await opened(pilot, store, session)
         await wait_for_text(
-            pilot, "v2", "OTHER", "••••••••", "sealed with the key file · unlocked", "not used by any tool call"
+            pilot, "v2", "OTHER", "••••••••", "sealed with the key file · unlocked", "not used in any tool call"
         )
         assert VALUE not in screen_text(pilot)
 
@@ -99,7 +99,7 @@ async def test_uses_are_shown(store: Store) -> None:
     async with make_browser(store).run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "brackets")
         pilot.app.push_screen(SecretsScreen(store, session, fixed_clock), gone.append)
-        await wait_for_text(pilot, "not used by any tool call")
+        await wait_for_text(pilot, "not used in any tool call")
         lines = [line for line in screen_text(pilot).splitlines() if "used in turn 2" in line]
         assert [line.split()[0].strip("▌") or line.split()[1] for line in lines] == ["API_KEY", "TOKEN"]
         await pilot.press("g")
@@ -369,6 +369,7 @@ async def test_a_wrong_passphrase_waits_longer_each_time(
 
 
 async def test_lock_and_unlock(store: Store, session: Session) -> None:
+    store.secrets.use_passphrase("open sesame")
     async with make_browser(store).run_test(size=(100, 30)) as pilot:
         await opened(pilot, store, session)
         await pilot.press("r")
@@ -378,7 +379,20 @@ async def test_lock_and_unlock(store: Store, session: Session) -> None:
         assert VALUE not in screen_text(pilot)
         assert store.secrets.is_locked
         await pilot.press("L")
+        await wait_for_text(pilot, "Unlock the secrets")
+        await pilot.press(*"open", "space", *"sesame", "enter")
         await wait_for_text(pilot, "· unlocked")
+        assert not store.secrets.is_locked
+
+
+async def test_a_key_file_locks_nothing_and_the_screen_says_so(store: Store, session: Session) -> None:
+    async with make_browser(store).run_test(size=(100, 30), notifications=True) as pilot:
+        await opened(pilot, store, session)
+        await pilot.press("r")
+        await wait_for_text(pilot, VALUE)
+        await pilot.press("L")
+        await wait_for_text(pilot, "Only a passphrase locks the secrets.")
+        assert VALUE not in screen_text(pilot)
         assert not store.secrets.is_locked
 
 

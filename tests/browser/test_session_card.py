@@ -104,6 +104,7 @@ def test_the_card_has_every_field_of_a_session(store: Store, session: Session) -
         "tail": f"{ID}#1 | ",
         "parent": "telegram:1 | fork · Where it began",
         "child": f"{ID}:delegate:sysinfo | sub-agent · How full?",
+        "status": "waiting | ",
         "created": "2026-11-03T11:00:00.000000Z | 2026-11-03 11:00 here, 1h",
         "updated": "2026-11-03T11:00:00.000000Z | 2026-11-03 11:00 here, 1h",
         "length": "1 turn | ",
@@ -118,7 +119,7 @@ def test_the_card_has_every_field_of_a_session(store: Store, session: Session) -
 def test_fields_without_a_value_are_left_out(store: Store) -> None:
     at = time_ago(hours=1)
     labels = read_fields(store, add_session(store, "plain", at, prompt_entry("Hi", at))).keys()
-    assert labels == {"title", "id", "native id", "agent", "head", "tail", "created", "updated", "length"}
+    assert labels == {"title", "id", "native id", "agent", "head", "tail", "status", "created", "updated", "length"}
 
 
 def test_the_card_says_whether_the_source_file_is_as_it_was_read(store: Store, tmp_path: Path) -> None:

@@ -53,16 +53,18 @@ def lines(pilot: Pilot[Any]) -> list[str]:
 
 async def test_arrows_unfold_and_fold_children(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
-        await wait_for_text(pilot, "▸ pg telegram · 1d · 1⟲  +1")
+        await wait_for_text(pilot, "▸ Pingu · telegram · 1d · 1 turn  +1")
         await pilot.press("down", "down", "right")
-        await wait_for_text(pilot, "   └ How full is the disk?", "▌▾ pg telegram", "     pg 1d · 1⟲  ↳ sub-agent")
+        await wait_for_text(
+            pilot, "   └ How full is the disk?", "▌▾ Pingu · telegram", "     Pingu · 1d · 1 turn  ↳ sub-agent"
+        )
         assert "6 sessions" in screen_text(pilot)
         await pilot.press("right")
         await wait_until(pilot, lambda: selected_id(pilot) == CHILD)
         await pilot.press("right", "left")
         assert selected_id(pilot) == "telegram:648079060"
         await pilot.press("left")
-        await wait_for_text(pilot, "▌▸ pg telegram")
+        await wait_for_text(pilot, "▌▸ Pingu · telegram")
         assert "How full" not in screen_text(pilot)
         await pilot.press("left")
         assert selected_id(pilot) == "telegram:648079060"
@@ -70,8 +72,8 @@ async def test_arrows_unfold_and_fold_children(filled_store: Store) -> None:
 
 async def test_a_click_on_the_sign_folds(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
-        await wait_for_text(pilot, "▸ pg telegram")
-        row = next(n for n, line in enumerate(lines(pilot)) if "▸ pg" in line)
+        await wait_for_text(pilot, "▸ Pingu · telegram")
+        row = next(n for n, line in enumerate(lines(pilot)) if "▸ Pingu" in line)
         for shown in (True, False):
             await pilot.click(offset=(1, row))
             await wait_until(pilot, lambda shown=shown: ("How full" in screen_text(pilot)) == shown)  # type: ignore[misc]
@@ -102,7 +104,7 @@ async def test_the_heading_of_the_first_row_is_visible_with_it(filled_store: Sto
     async with make_browser(filled_store).run_test(size=(80, 8)) as pilot:
         await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press("end", "home")
-        await wait_for_text(pilot, " Today  2")
+        await wait_for_text(pilot, " Pinned  1")
 
 
 # ── order and scope ───────────────────────────────────────────────────────────────────────────────
@@ -112,12 +114,12 @@ async def test_o_chooses_order_and_headings_and_the_cursor_stays(filled_store: S
     async with make_browser(filled_store).run_test(size=(90, 40)) as pilot:
         await wait_for_text(pilot, "brackets")
         await pilot.press("down", "o")
-        await wait_for_text(pilot, "● b  best, then newest", "● d  days")
+        await wait_for_text(pilot, "◉ b  best, then newest", "◉ d  days")
         await pilot.press("a")
         await wait_for_text(pilot, " cx codex  1", " pg pingu  1")
         assert selected_id(pilot) == "codex:0199aa"
         await pilot.press("o", "down", "down", "enter")
-        await wait_until(pilot, lambda: "brackets" in lines(pilot)[3])
+        await wait_until(pilot, lambda: "brackets" in lines(pilot)[6])
         await pilot.press("o", "f")
         await wait_for_text(pilot, " /home/ada/code/beta  1", " No folder  3")
         await pilot.press("o", "x")
@@ -193,7 +195,7 @@ async def test_space_selects_and_moves_down(filled_store: Store) -> None:
         await wait_for_text(pilot, "brackets")
         shown = session_list(pilot)
         await pilot.press("space", "space")
-        await wait_for_text(pilot, "✓★ Fix the flaky", "✓  Rename the config", "▌  Good morning!")
+        await wait_for_text(pilot, "◆★ Fix the flaky", "◆  Rename the config", "▌  Good morning!")
         assert shown.marked_keys == {shown.keys[0], shown.keys[1]}
         await pilot.press("up", "space")
         assert shown.marked_keys == {shown.keys[0]}
@@ -201,14 +203,14 @@ async def test_space_selects_and_moves_down(filled_store: Store) -> None:
         await wait_until(pilot, lambda: shown.listing.options.group == "none")
         assert shown.marked_keys == {shown.keys[0]}
         shown.set_marked(frozenset())
-        await wait_until(pilot, lambda: "✓" not in screen_text(pilot))
+        await wait_until(pilot, lambda: "◆" not in screen_text(pilot))
 
 
 async def test_a_click_with_ctrl_selects(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "brackets")
-        await pilot.click(offset=(10, 5), control=True)
-        await wait_for_text(pilot, "✓  Rename the config")
+        await pilot.click(offset=(10, 6), control=True)
+        await wait_for_text(pilot, "◆  Rename the config")
 
 
 # ── hits ──────────────────────────────────────────────────────────────────────────────────────────
@@ -225,7 +227,7 @@ async def test_a_row_shows_its_hit(store: Store) -> None:
     async with make_browser(store).run_test(size=(36, 20)) as pilot:
         await wait_until(pilot, lambda: selected_id(pilot))
         await pilot.press("slash", *"narwh")
-        await wait_for_text(pilot, "li 3m …", "narwhal")
+        await wait_for_text(pilot, "li ◔ 3m …", "narwhal")
 
 
 async def test_words_in_a_title_are_highlighted_and_the_title_is_shown_once(filled_store: Store) -> None:
@@ -257,23 +259,33 @@ def painted(row: SessionRow, width: int = 80, branch: TreePrefix = TreePrefix())
 
 def test_badges() -> None:
     row = SessionRow(a_session(source="codex", relation="delegate"), tags=("ops", "to\x1bdo"), children=3)
-    assert painted(row, branch=TreePrefix(fold_sign="▸"))[1] == "▸ cx 3h  +3  ↳ sub-agent  #ops  #to␛do"
-    assert painted(row, branch=TreePrefix(fold_sign="▾"))[1] == "▾ cx 3h  ↳ sub-agent  #ops  #to␛do"
+    assert painted(row, branch=TreePrefix(fold_sign="▸"))[1] == "▸ Codex · 3h  +3  ↳ sub-agent  #ops  #to␛do"
+    assert painted(row, branch=TreePrefix(fold_sign="▾"))[1] == "▾ Codex · 3h  ↳ sub-agent  #ops  #to␛do"
 
 
 def test_badges_lose_their_words_and_then_disappear_in_a_narrow_list() -> None:
     session = a_session(source="codex", cwd="/a/place-of-a-long-name", turns=3, relation="fork", gone=1, archived=1)
     row = SessionRow(session, has_summary=True, has_secrets=True, tags=("ops",))
-    assert painted(row, 90)[1].endswith("3⟲  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived  #ops")
-    assert painted(row, 60)[1] == "  cx place-of-a-long-name · 3h · 3⟲ ∑ 🔒 ↱ ⌫ ▫ #ops"
+    assert painted(row, 90)[1].endswith("3 turns  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived  #ops")
+    assert painted(row, 60)[1] == "  Codex · place-of-a-long-name · 3h · 3⟲ ∑ 🔒 ↱ ⌫ ▫ #ops"
     assert painted(row, 34)[1] == "  cx place-of-a… · 3h · 3⟲ ∑ 🔒 ↱"
     assert painted(row, 30)[1] == "  cx place-of-… · 3h · 3⟲ ∑ 🔒"
 
 
-@pytest.mark.parametrize(("seconds", "gone", "live"), [(0, 0, True), (119, 0, True), (121, 0, False), (5, 1, False)])
-def test_a_session_is_live_for_two_minutes_after_a_change(seconds: int, gone: int, live: bool) -> None:
-    row = SessionRow(a_session(source="codex", updated_at=time_ago(seconds=seconds), gone=gone))
-    assert ("●" in painted(row)[1]) == live
+@pytest.mark.parametrize(
+    ("activity", "ago", "sign"),
+    [
+        ("working", {"minutes": 9}, "●"),
+        ("working", {"minutes": 11}, ""),
+        ("waiting", {"minutes": 59}, "◔"),
+        ("waiting", {"minutes": 61}, ""),
+        ("ended", {"hours": 3}, "■"),
+        ("waiting", {"days": 2}, ""),
+    ],
+)
+def test_a_row_shows_what_its_session_does(activity: str, ago: dict[str, float], sign: str) -> None:
+    row = SessionRow(a_session(source="codex", updated_at=time_ago(**ago), activity=activity))
+    assert "".join(mark for mark in "●◔◌■" if mark in painted(row)[1]) == sign
 
 
 def test_lines_connect_children(store: Store) -> None:

@@ -55,7 +55,7 @@ async def test_the_previewed_changes_are_written(world: WriteBackCase, size: tup
         await pilot.press("enter")
         await wait_for_text(pilot, "✓ Wrote")
         assert dump_tables(world.path) == apply_changes(before, plan.changes)
-        assert "⏎ Write back" not in screen_text(pilot)
+        assert "↵ Write back" not in screen_text(pilot)
         await pilot.press("enter", "escape")
     assert world.newest_edit() is not None
     world.store.journal.undo()
@@ -79,7 +79,7 @@ async def test_nothing_to_write_shows_a_message(world: WriteBackCase) -> None:
     async with app_of(world.store).run_test() as pilot:
         await opened(pilot, world.store)
         await wait_for_text(pilot, "There is nothing to write back")
-        assert "⏎ Write back" not in screen_text(pilot)
+        assert "↵ Write back" not in screen_text(pilot)
 
 
 async def test_a_source_without_write_back_shows_a_message(store: Store) -> None:
@@ -87,7 +87,7 @@ async def test_a_source_without_write_back_shows_a_message(store: Store) -> None
     async with app_of(store).run_test() as pilot:
         await opened(pilot, store, "library:old")
         await wait_for_text(pilot, "was not synced from an agent")
-        assert "⏎ Write back" not in screen_text(pilot)
+        assert "↵ Write back" not in screen_text(pilot)
 
 
 async def test_a_change_in_the_agents_store_is_a_conflict(world: WriteBackCase) -> None:

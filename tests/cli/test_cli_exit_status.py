@@ -209,3 +209,23 @@ def test_every_command_explains_itself(cli: CommandLine, name: str) -> None:
     ran = cli(name, "-h")
     assert ran.status == 0
     assert f"Usage: backscroll {name}" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["lst"], 2, "No such command 'lst'. Did you mean list? Try `backscroll -h`."),
+        (["facts", "retier", "3"], 2, "No such command 'retier'. Did you mean retire? Try `backscroll facts -h`."),
+        (["secrets", "lisst"], 2, "No such command 'lisst'. Did you mean list? Try `backscroll secrets -h`."),
+        (["list", "--limt", "3"], 2, "No such option '--limt'. Did you mean --limit? Try `backscroll list -h`."),
+        (["zzzzzz"], 2, "No such command 'zzzzzz'. Try `backscroll -h`."),
+        (["/nonexistent"], 3, "No such file or folder: /nonexistent."),
+        (["nonexistent.jsonl"], 3, "No such file or folder: nonexistent.jsonl."),
+        (["~/nonexistent"], 3, "No such file or folder: ~/nonexistent."),
+    ],
+)
+def test_what_does_not_exist_is_named_with_the_nearest_that_does(
+    cli: CommandLine, arguments: list[str], status: int, message: str
+) -> None:
+    result = cli(*arguments)
+    assert (result.status, result.out, result.err) == (status, "", message + "\n")

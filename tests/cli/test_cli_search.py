@@ -6,6 +6,7 @@ import json
 
 import pytest
 from command_line import CommandLine, add_upload_session
+from sample_conversations import make_call_entries
 
 from store.model.entry import NewEntry, NewRecord, Text
 from store.store import Store
@@ -47,6 +48,7 @@ SESSION_FIELDS = {
     "deleted",
     "gone",
     "expires_at",
+    "status",
 }
 TURN_FIELDS = {"n", "prompt", "started_at", "ended_at", "entries", "tool_calls"}
 ENTRY_FIELDS = {"id", "seq", "kind", "role", "author", "model", "at", "text", "parts"}
@@ -71,7 +73,7 @@ def test_list_as_json(cli: CommandLine, store: Store) -> None:
     store.summaries.set(session, "The retry was late.")
     store.sessions.pin([session])
     listed = cli("list", "--json").json
-    assert listed.keys() == {"schema", "sessions", "total"} | QUERY_FIELDS
+    assert listed.keys() == {"schema", "sessions", "total", "archived"} | QUERY_FIELDS
     (listed_session,) = listed["sessions"]
     assert listed_session.keys() == SESSION_FIELDS
     assert set(listed_session["tokens"]) == {"input", "output", "cache_read", "cache_write", "cached", "total"}
@@ -138,7 +140,7 @@ def test_list_finds_words_and_says_how_many_there_are(cli: CommandLine, store: S
     assert cli("list", "retry", "--limit", "2", "--json").json["total"] == 4
 
 
-def test_filters_narrow_lists_hits_and_calls_and_unknown_ones_give_a_warning(cli: CommandLine, store: Store) -> None:
+def test_filters_narrow_lists_hits_and_calls(cli: CommandLine, store: Store) -> None:
     store.create_session("other", source="codex")
     assert [row[0] for row in cli("list", "agent:codex").rows] == ["other"]
     assert [row[0] for row in cli("list", "--", "is:error", "-agent:codex").rows] == [NAME]
@@ -146,10 +148,26 @@ def test_filters_narrow_lists_hits_and_calls_and_unknown_ones_give_a_warning(cli
     assert cli("search", "retry role:assistant", "--json").json["total"] == 0
     assert [row[5] for row in cli("tools", "tool:bash").rows] == ["Bash"]
     assert cli("tools", "is:error").out == cli("tools", "--failed").out
-    unknown = cli("list", "is:odd")
-    assert (len(unknown.rows), unknown.status) == (2, 0)
-    assert unknown.err.startswith("is: has no value 'odd'. Use error, pinned")
     assert "The query has only filters" in cli("search", "is:error").err
+
+
+@pytest.mark.parametrize("command", ["list", "search", "tools"])
+@pytest.mark.parametrize(
+    ("typed", "reason"),
+    [("is:banana", "is: has no value 'banana'. Use error, pinned"), ("after:banana", "after: 'banana' is not a date.")],
+)
+def test_an_unknown_value_of_a_filter_is_a_usage_error(cli: CommandLine, command: str, typed: str, reason: str) -> None:
+    ran = cli(command, "retry", typed, "--json")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith(reason)
+    assert ran.err.endswith(f"Try `backscroll {command} -h`.\n")
+
+
+def test_an_unknown_filter_is_a_word_with_a_hint(cli: CommandLine) -> None:
+    ran = cli("list", "agnt:nobody")
+    assert (ran.status, ran.out) == (0, "")
+    assert ran.err.startswith("agnt: is not a filter, so it is searched as a word. Did you mean agent:?\n")
+    assert cli("list", "TypeError:x").err == "No sessions found.\n"
 
 
 def test_list_of_nothing_is_no_error(cli: CommandLine) -> None:
@@ -344,3 +362,15 @@ def test_failed_tools_and_a_limit(cli: CommandLine) -> None:
     (row,) = cli("tools", "--failed").rows
     assert [row[0], row[1], row[3], row[5], row[6]] == [NAME, "1", "error", "Bash", "command: pytest -q"]
     assert len(cli("tools", "--limit", "2").lines) == 2
+
+
+def test_a_list_names_sessions_with_hits_in_tool_output_only(cli: CommandLine, store: Store) -> None:
+    session = store.create_session("tools-only")
+    store.chains.append(session.key, make_call_entries(1, "Bash", "seahorse", 100))
+    ran = cli("list", "seahorse")
+    assert (ran.status, ran.out) == (0, "")
+    assert ran.err == "1 session with the words in tool output only. Use --json or `backscroll search` to see them.\n"
+    document = cli("list", "seahorse", "--json").json
+    assert (document["sessions"], document["total"]) == ([], 0)
+    assert [(hit["session"], hit["field"]) for hit in document["in_tool_output"]] == [("tools-only", "tool_result")]
+    assert "in_tool_output" not in cli("list", "--json").json

@@ -140,7 +140,7 @@ def test_the_value_follows_the_passphrase_on_stdin(cli: CommandLine) -> None:
 
 def test_a_passphrase_is_changed_and_given_up(cli: CommandLine, store: Store) -> None:
     seal(cli)
-    cli("secrets", "passphrase", stdin="first\n")
+    assert cli("secrets", "passphrase", "--passphrase-stdin", stdin="first\n").status == 0
     changed = cli("secrets", "passphrase", "--passphrase-stdin", stdin="first\nsecond\n")
     assert changed.status == 0
     assert "can still be opened with the old passphrase" in changed.err

@@ -40,6 +40,18 @@ def test_tags(cli: CommandLine, store: Store) -> None:
     assert cli("tag", "telegram").status == 2
 
 
+def test_a_tag_with_blanks_is_one_tag(cli: CommandLine, store: Store) -> None:
+    assert cli("tag", "telegram", "two words", "a,b", '"c, d"').status == 0
+    assert store.notes.tags(load_session(store)) == ["a", "b", "c, d", "two words"]
+    assert any(line.endswith('a, b, "c, d", "two words"') for line in cli("show", "telegram").lines)
+    for query in ('tag:"two words"', "tag:two words", "tag:TWO WORDS"):
+        assert cli("list", query).rows[0][0] == NAME
+    assert cli("list", "tag:two pelicans").out == ""
+    assert cli("untag", "telegram", "two words", "a, b").status == 0
+    assert store.notes.tags(load_session(store)) == ["c, d"]
+    assert cli("tag", "telegram", " , ").status == 1
+
+
 def test_notes(cli: CommandLine, store: Store) -> None:
     number = cli("note", "telegram", "Ask Ada.", "--entry", "1").out.strip()
     (note,) = store.notes.notes(load_session(store))
@@ -49,6 +61,38 @@ def test_notes(cli: CommandLine, store: Store) -> None:
     assert store.notes.notes(load_session(store)) == []
     assert cli("unnote", number).status == 1
     assert cli("note", "telegram", "x", "--entry", "99").status == 1
+
+
+def test_notes_are_listed_edited_and_deleted(cli: CommandLine, store: Store) -> None:
+    assert cli("note", "telegram").err == "No notes found.\n"
+    first, second = (cli("note", "telegram", text).out.strip() for text in ("Ask Ada.", "Later."))
+    assert [[row[0], row[-1]] for row in cli("note", "telegram").rows] == [[first, "Ask Ada."], [second, "Later."]]
+    assert cli("note", "telegram", "Ask Bob.", "--edit", first).status == 0
+    assert cli("note", "telegram", "--delete", second).status == 0
+    (note,) = cli("note", "telegram", "--json").json["notes"]
+    assert (str(note["id"]), note["text"], note["entry"]) == (first, "Ask Bob.", None)
+    added = cli("note", "telegram", "On the entry.", "--entry", "1", "--json").json["notes"][-1]
+    assert (added["text"], added["entry"]) == ("On the entry.", f"{NAME}#1")
+    assert cli("list", "bob").rows[0][0] == cli("list", "has:note").rows[0][0] == NAME
+    assert cli("undo").status == 0
+    assert len(store.notes.notes(load_session(store))) == 1
+
+
+def test_wrong_use_of_note_changes_nothing(cli: CommandLine, store: Store) -> None:
+    number = cli("note", "telegram", "Ask Ada.").out.strip()
+    store.create_session("other")
+    for status, *arguments in (
+        (2, "telegram", "--edit", number),
+        (2, "telegram", "--entry", "1"),
+        (2, "telegram", "x", "--delete", number),
+        (2, "telegram", "x", "--edit", number, "--entry", "1"),
+        (1, "other", "x", "--edit", number),
+        (1, "other", "--delete", number),
+        (1, "telegram", "--delete", "99"),
+        (1, "telegram", " ", "--edit", number),
+    ):
+        assert cli("note", *map(str, arguments)).status == status, arguments
+    assert [note.text for note in store.notes.notes(load_session(store))] == ["Ask Ada."]
 
 
 def test_flags_of_several_sessions_are_one_edit(cli: CommandLine, store: Store) -> None:

@@ -450,7 +450,7 @@ class InspectingBrowser(FakeBrowser):
         super().__init__()
         self.found: list[Any] = []
 
-    def __call__(self, path: Path, *, follow: bool, pick: bool = False) -> None:
+    def __call__(self, path: Path, *, follow: bool, pick: bool = False, refusal: str = "") -> None:
         super().__call__(path, follow=follow)
         assert not follow
         with Store.open(path) as store:

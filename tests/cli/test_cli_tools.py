@@ -87,7 +87,7 @@ def test_explain_prints_how_a_query_was_understood(cli: CommandLine) -> None:
     typed = ["--explain", "database", "OR", "whale", "after:2026-03-01", "--", "-is:pinned"]
     assert cli("search", *typed).err.startswith("Understood: “database” or “whale”, since Sun 1 Mar 2026, not pinned\n")
     assert cli("list", "--explain").err == "Understood: everything\n"
-    document = cli("list", "database", "is:odd", "--json").json
+    document = cli("list", "database", "agent:", "--json").json
     assert (document["understood"], len(document["puzzles"]), document["instead"]) == ("“database”", 1, [])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from store.errors import BadValue, NotFound, StoreError
+from store.errors import BadValue, ChangedMeanwhile, NotFound, StoreError
 from store.model.session import Session
 from store.store import Store
 
@@ -160,6 +160,35 @@ def test_delete_note_undo_and_redo(store: Store, session: Session) -> None:
     assert store.notes.notes(session) == [note]
     store.journal.undo(store.journal.get(edit.id).undone_by)
     assert store.notes.notes(session) == []
+
+
+def test_edit_note_undo_and_redo(store: Store, session: Session) -> None:
+    note = store.notes.add_note(session, "first", entry_seq=0)
+    store.notes.edit_note(note.id, " second ", seen="first")
+    assert [(edited.id, edited.entry, edited.text) for edited in store.notes.notes(session)] == [
+        (note.id, "s#0", "second")
+    ]
+    edit = store.journal.undo()
+    assert store.notes.notes(session) == [note]
+    store.journal.undo(store.journal.get(edit.id).undone_by)
+    assert store.notes.note(note.id).text == "second"
+
+
+def test_a_note_that_was_changed_elsewhere_is_not_overwritten(store: Store, session: Session) -> None:
+    note = store.notes.add_note(session, "first")
+    store.notes.edit_note(note.id, "theirs")
+    with pytest.raises(ChangedMeanwhile) as conflict:
+        store.notes.edit_note(note.id, "mine", seen="first")
+    assert conflict.value.current == "theirs"
+    with pytest.raises(BadValue):
+        store.notes.edit_note(note.id, " ")
+    assert store.notes.note(note.id).text == "theirs"
+
+
+@pytest.mark.parametrize("number", [1, -1, 2**70])
+def test_editing_a_missing_note_is_refused(store: Store, number: int) -> None:
+    with pytest.raises(StoreError):
+        store.notes.edit_note(number, "x")
 
 
 @pytest.mark.parametrize("number", [1, -1, 2**70])

@@ -31,6 +31,12 @@ def session(store: Store, folder: Path) -> Session:
     return store.create_session("telegram:648079060", cwd=str(folder))
 
 
+def test_an_id_is_never_taken_for_an_option(monkeypatch: pytest.MonkeyPatch, store: Store, session: Session) -> None:
+    random_ids = iter(["-begins-like-an-option", "begins-with-a-letter"])
+    monkeypatch.setattr("secrets.token_urlsafe", lambda size: next(random_ids))
+    assert store.published.publish(session, "report.txt").id == "begins-with-a-letter"
+
+
 def test_a_file_is_found_by_a_random_id(store: Store, session: Session, folder: Path) -> None:
     published = store.publish(session.id, "report.txt")
     assert store.resolve(published.id) == folder / "report.txt"

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from textual.color import Color
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -145,6 +146,17 @@ def screen_text(pilot: Pilot[Any]) -> str:
     """Return the text on the screen, one line for each row."""
     screen: Screen[Any] = pilot.app.screen
     return "\n".join(strip.text for strip in screen._compositor.render_strips())
+
+
+def contrast_ratio(one: Color, other: Color) -> float:
+    """Return the contrast of two opaque colours, from 1 to 21, as WCAG 2 defines it."""
+    brighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(color: Color) -> float:
+    channels = (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in color.normalized)
+    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), channels, strict=True))
 
 
 async def wait_until(pilot: Pilot[Any], condition: Callable[[], object]) -> None:

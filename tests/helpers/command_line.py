@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,17 +62,19 @@ class FakeBrowser:
     def __init__(self) -> None:
         self.paths: list[Path] = []
 
-    def __call__(self, path: Path, *, follow: bool, pick: bool = False) -> None:
+    def __call__(self, path: Path, *, follow: bool, pick: bool = False, refusal: str = "") -> None:
         self.paths.append(path)
+        self.refusal = refusal
 
 
 class CommandLine:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, browser_commands: Mapping[str, str] | None = None) -> None:
         self.path = path
+        self._browser_commands = browser_commands
 
     def __call__(self, *args: str, stdin: str | bytes = b"", browse: BrowserLauncher | None = None) -> CommandResult:
         with CliRunner().isolation(input=stdin) as (out, err, _):
-            status = run(browse, ["--store", str(self.path), *args])
+            status = run(browse, ["--store", str(self.path), *args], self._browser_commands)
             result = CommandResult(status, out.getvalue(), err.getvalue().decode())
         assert UNEXPECTED_ERROR not in result.err
         return result

@@ -80,7 +80,7 @@ class Pty:
 
 
 class Terminal(Pty):
-    def __init__(self, code: str, *arguments: str, columns: int = 100, rows: int = 30) -> None:
+    def __init__(self, code: str | Path, *arguments: str, columns: int = 100, rows: int = 30) -> None:
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
         super().__init__(code, *arguments, columns=columns, rows=rows)
@@ -91,6 +91,13 @@ class Terminal(Pty):
         character."""
         columns, buffer = range(self._screen.columns), self._screen.buffer
         return ["".join(buffer[y][x].data for x in columns).rstrip() for y in range(self._screen.lines)]
+
+    def clear(self) -> None:
+        self._screen.reset()
+
+    def read_line(self, y: int) -> Sequence[pyte.screens.Char]:
+        """Return the characters of a line with their styles."""
+        return [self._screen.buffer[y][x] for x in range(self._screen.columns)]
 
     def wait_for_text(self, *texts: str) -> None:
         self._wait_until(lambda shown: all(text in shown for text in texts), f"{texts} did not appear in")

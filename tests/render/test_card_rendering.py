@@ -132,16 +132,16 @@ def test_items_without_text_are_shown(store: Store, strange: Session) -> None:
         "Look at this",
         "",
         "▣ cat.png · image/png · 184.3 kB",
-        "⋯ hologram",
+        "◇ hologram",
         "⚙ Slow  soon                                     … no result",
         "⚙ result of 77  nobody asked                       ? no call",
         "",
         "──── ▸ ∑ earlier turns summarised ──────────────────────────",
         "",
         "▸ user · memory, 1 line  CLAUDE.md says so",
-        "· Model set to opus",
+        "◦ Model set to opus",
         "✗ turn_aborted error",
-        "⋯ riddle",
+        "◇ riddle",
         "",
         "second",
         "I am two.",
@@ -254,7 +254,7 @@ def test_a_title_shows_the_author_the_time_and_the_tokens() -> None:
     turn = make_outline(tokens=1234)
     outline = TimelineOutline((turn, make_outline(n=13, tokens=9876)))
     line = render_card_title(turn, Viewport(60), TurnGutter(outline), with_date=False).plain
-    assert re.fullmatch(r"12  you · \d\d:41 ─+ +1\.2k ▁ ", line)
+    assert re.fullmatch(r"12  you · \d\d:41 ─+ +1\.2k tok ▁ ", line)
     assert cell_len(line) == 60
     assert render_card_title(turn, Viewport(60), TurnGutter(outline, show_time=True)).plain.endswith("2m 05s █ ")
     assert (
@@ -277,8 +277,8 @@ def test_a_folded_title_shows_the_prompt_and_the_counts() -> None:
 def test_the_heading_shows_the_details_of_the_session(store: Store) -> None:
     fill_store(store)
     session = store.sessions.get("claude:e0741090")
-    details = "claude · claude-opus · 1 turn · 1 call · 1 failed · 4m · /home/ada/code/alpha"
-    assert render_session_heading(session, 100, NOW).plain == f"Fix the flaky upload test\n{details}"
+    details = "Claude Code · claude-opus · 1 turn · 1 call · 1 failed · ◔ waiting for you · 4m · /home/ada/code/alpha"
+    assert render_session_heading(session, 110, NOW).plain == f"Fix the flaky upload test\n{details}"
 
 
 @pytest.mark.parametrize(

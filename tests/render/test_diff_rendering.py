@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from store.formats.file_changes import MAX_COMPARED_LINES, FileChange, compare_texts
 from store.model.entry import Json
-from tui.render.line_diff import ADDED, MAX_COMPARED_LINES, MAX_LINES, REMOVED, count_changed_lines, render_edit_diff
+from store.text.word_diff import compare_words
+from tui.render.line_diff import (
+    ADDED,
+    ADDED_BACKGROUND,
+    ADDED_WORDS,
+    MAX_LINES,
+    REMOVED,
+    REMOVED_BACKGROUND,
+    REMOVED_WORDS,
+    count_changed_lines,
+    find_language,
+    list_diff_lines,
+    render_diff_lines,
+    render_edit_diff,
+    render_text_diff,
+)
+from tui.render.viewport import Viewport
 
 OLD = "def f():\n    return 1\n"
 NEW = "def f():\n    return 2\n"
@@ -82,29 +99,27 @@ def test_a_patch_is_found_in_any_argument(arguments: Json) -> None:
     assert render_diff("apply_patch", arguments) == [
         "src/app.py",
         "@@ def f():",
-        "  def f():",
-        "−     return 1",
-        "+     return 2",
+        "    def f():",
+        "  −     return 1",
+        "  +     return 2",
         "notes.md · add file",
-        "+ hello",
+        "1 + hello",
     ]
 
 
 def test_a_diff_with_lines_that_look_like_its_headings() -> None:
     assert render_diff("patch", {"diff": DIFF}) == [
         "app.py",
-        "@@ -1,2 +1,2 @@",
-        "  def f():",
-        "− -- a comment of SQL",
-        "+     return 2",
+        "1 1   def f():",
+        "2   − -- a comment of SQL",
+        "  2 +     return 2",
         "new.py · add file",
-        "@@ -0,0 +1 @@",
-        "+ x",
+        "  1 + x",
     ]
 
 
 def test_a_whole_file() -> None:
-    assert render_diff("Write", {"file_path": "a.py", "content": "x\ny"}) == ["a.py · whole file", "+ x", "+ y"]
+    assert render_diff("Write", {"file_path": "a.py", "content": "x\ny"}) == ["a.py · whole file", "1 + x", "2 + y"]
 
 
 @pytest.mark.parametrize(
@@ -127,9 +142,9 @@ def test_other_calls_are_not_edits(name: str, arguments: Json) -> None:
 def test_lines_differ_by_sign_and_by_colour() -> None:
     lines = render_edit_diff("Edit", {"old_string": "a", "new_string": "b"})
     assert lines is not None
-    assert [(line.plain[0], {str(span.style) for span in line.spans}) for line in lines] == [
-        ("−", {REMOVED}),
-        ("+", {ADDED}),
+    assert [(line.plain[0], {str(span.style) for span in line.text.spans}, line.fill) for line in lines] == [
+        ("−", {REMOVED}, REMOVED_BACKGROUND),
+        ("+", {ADDED}, ADDED_BACKGROUND),
     ]
 
 
@@ -151,3 +166,81 @@ def test_nothing_hostile_survives() -> None:
         assert not set(text) & set("\x1b\x9b\u202e\x07\t\n")
         assert "[bold]x[/]" in text
         assert len(text) < 10_000
+
+
+def test_code_has_the_colours_of_its_language_on_both_sides() -> None:
+    arguments = {"file_path": "src/app.py", "old_string": "import os\nx = 1", "new_string": "import sys\nx = 1"}
+    lines = render_edit_diff("Edit", arguments)
+    assert lines is not None
+    styles = [{str(span.style) for span in line.text.spans} for line in lines]
+    assert all("$text-accent" in styles[row] for row in (1, 2))
+    assert styles[3] == {"$text-warning"}
+
+
+@pytest.mark.parametrize(
+    ("path", "language"),
+    [
+        ("/w/src/app.py", "python"),
+        ("C:\\w\\index.HTML", "html"),
+        ("Makefile", "make"),
+        ("a.sql", "sql"),
+        ("a.ts", "typescript"),
+        ("notes", ""),
+        ("", ""),
+    ],
+)
+def test_the_language_of_a_file(path: str, language: str) -> None:
+    assert find_language(path) == language
+
+
+def test_words_that_differ_are_emphasised() -> None:
+    lines = render_text_diff("the quick brown fox", "the slow brown fox")
+    emphasised = [
+        (span.style, line.text.plain[span.start : span.end])
+        for line in lines
+        for span in line.text.spans
+        if span.style in (ADDED_WORDS, REMOVED_WORDS)
+    ]
+    assert emphasised == [(REMOVED_WORDS, "quick"), (ADDED_WORDS, "slow")]
+    assert compare_words("completely other", "nothing of it") is None
+
+
+def test_a_wrapped_line_hangs_under_its_text() -> None:
+    lines = render_edit_diff("Write", {"file_path": "a.py", "content": "x = 'one two three four'"})
+    assert lines is not None
+    assert [line.plain for line in Viewport(16).hard_wrap(lines[1])] == [
+        "1 + x = 'one two",
+        "     three four'",
+    ]
+    assert [line.plain.rstrip() for line in lines[1].wrap(14)] == ["1 + x = 'one", "    two three", "    four'"]
+    assert {line.cell_length for line in lines[1].wrap(14)} == {14}
+
+
+def test_a_result_tells_the_line_numbers() -> None:
+    result = "Updated:\n    41→def f():\n    42→    return 2\n    43→"
+    lines = render_edit_diff("Edit", {"file_path": "a.txt", "old_string": OLD, "new_string": NEW}, result)
+    assert lines is not None
+    assert [line.plain for line in lines] == [
+        "a.txt",
+        "41 41   def f():",
+        "42    −     return 1",
+        "   42 +     return 2",
+    ]
+
+
+def test_a_result_that_shows_the_lines_twice_tells_no_numbers() -> None:
+    result = "1\tx\n2\tx"
+    assert render_edit_diff("Edit", {"old_string": "y", "new_string": "x"}, result) == render_edit_diff(
+        "Edit", {"old_string": "y", "new_string": "x"}
+    )
+
+
+def test_whole_texts_are_numbered() -> None:
+    change = FileChange("", tuple(compare_texts("a\nb\nc", "a\nB\nc\nd", is_whole=True)))
+    assert [line.plain for line in render_diff_lines(list_diff_lines([change]))] == [
+        "1 1   a",
+        "2   − b",
+        "  2 + B",
+        "3 3   c",
+        "  4 + d",
+    ]

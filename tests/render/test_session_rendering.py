@@ -93,7 +93,7 @@ def test_a_row_shows_all_signs() -> None:
         gone=1,
     )
     row = SessionRow(session, has_summary=True, has_secrets=True)
-    assert render_lines(row) == ("★ Mine", "  cx beta · 3h · 1,204⟲ 52⚙ 3✗  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived")
+    assert render_lines(row) == ("★ Mine", "  Codex · beta · 3h · 1,204⟲ 52⚙ 3✗  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived")
 
 
 @given(text=st.text(max_size=200), width=st.integers(4, 200))

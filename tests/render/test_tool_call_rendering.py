@@ -7,18 +7,21 @@ import json
 import pytest
 from textual.content import Content
 
-from store.model.entry import Json, PairedCall, Status
-from tui.render.exit_code import find_exit_code
-from tui.render.tool_call_details import (
+from store.formats.exit_code import find_exit_code
+from store.model.entry import Entry, Json, PairedCall, Status
+from tui.render.inspection.tool_call_details import (
     ToolCallRow,
     build_call_row,
     render_arguments_title,
     render_call_heading,
     render_call_row,
     render_result_title,
-    render_same_tool_calls,
+    render_same_calls,
     render_table_head,
 )
+from tui.render.timeline_items import TimelineItem
+from tui.render.tool_call import describe_call, render_call_line, render_failure_reason
+from tui.render.viewport import Viewport
 
 HOSTILE = "\x1b]52;c;eA==\x07\x9b1m\u202e[bold]x[/]\t\r\n漢字" * 40
 
@@ -30,8 +33,8 @@ def make_call(name: str = "Bash", status: Status = "error", **fields: Json) -> P
     return call._replace(**fields)
 
 
-def make_row(key: int, turn: int, name: str = "Bash", status: Status = "ok") -> ToolCallRow:
-    return ToolCallRow(key, turn, name, "ls", status, 10.0)
+def make_row(key: int, turn: int, name: str = "Bash", status: Status = "ok", subject: str = "ls") -> ToolCallRow:
+    return ToolCallRow(key, turn, name, subject, status, 10.0)
 
 
 # ── one call ──────────────────────────────────────────────────────────────────────────────────────
@@ -48,6 +51,7 @@ def test_the_heading() -> None:
 
 def test_titles() -> None:
     assert render_result_title("a\nb", "ok").plain == "result, 2 lines"
+    assert render_result_title("a\nb\n", "ok").plain == "result, 2 lines"
     assert render_result_title("", "ok").plain == "result"
     assert render_result_title("", "pending").plain == "no result yet"
     assert render_arguments_title(None).plain == "arguments"
@@ -62,15 +66,20 @@ def test_the_calls_of_the_same_name() -> None:
         make_row(4, 12),
         make_row(5, 13),
     ]
-    assert render_same_tool_calls(rows, 3).plain == "same tool before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓"
-    assert render_same_tool_calls(rows, 0).plain == "same tool after: turn 11 ✗, turn 12 ✓, turn 13 ✓"
-    assert render_same_tool_calls(rows, 1).plain == "no other calls of this tool"
+    assert render_same_calls(rows, 3).plain == "same call before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓"
+    assert render_same_calls(rows, 0).plain == "same call after: turn 11 ✗, turn 12 ✓, turn 13 ✓"
+    assert render_same_calls(rows, 1).plain == "no other calls of this tool"
+
+
+def test_without_the_same_command_the_calls_of_the_same_tool_are_named() -> None:
+    rows = [make_row(1, 9, subject="make"), make_row(2, 10), make_row(3, 11, subject="make test")]
+    assert render_same_calls(rows, 1).plain == "same tool before: turn 9 ✓   after: turn 11 ✓"
 
 
 def test_only_the_nearest_of_very_many_are_named() -> None:
-    text = render_same_tool_calls([make_row(n, n) for n in range(100)], 50).plain
+    text = render_same_calls([make_row(n, n) for n in range(100)], 50).plain
     assert text == (
-        "same tool before: 47 more … turn 47 ✓, turn 48 ✓, turn 49 ✓   after: turn 51 ✓, turn 52 ✓, turn 53 ✓ … 46 more"
+        "same call before: 47 more … turn 47 ✓, turn 48 ✓, turn 49 ✓   after: turn 51 ✓, turn 52 ✓, turn 53 ✓ … 46 more"
     )
 
 
@@ -144,3 +153,57 @@ def test_an_exit_code_is_found(result: Json, code: int) -> None:
 )
 def test_no_exit_code_is_found(result: Json) -> None:
     assert find_exit_code(result) is None
+
+
+# ── commands and failures in the timeline ─────────────────────────────────────────────────────────
+
+QWEN_RESULT = """Command: cat x; exit 3
+Directory: (root)
+Output: about to fail
+cat: x: No such file or directory
+Error: (none)
+Exit Code: 3
+Signal: 0
+Process Group PGID: 20707"""
+GEMINI_RESULT = (
+    "<untrusted_context>\nOutput: one\nlast words\nExit Code: 3\nProcess Group PGID: 2\n</untrusted_context>"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"command": "cd src &&\n    make \\\n  test\n"}, "cd src && ⏎ make \\ ⏎ test"),
+        ({"command": ["bash", "-lc", "ls\npwd"]}, "ls ⏎ pwd"),
+        ({"cmd": "ls"}, "ls"),
+        ({"description": "two\nlines"}, "two\nlines"),
+    ],
+)
+def test_line_breaks_of_commands_are_marked(arguments: Json, expected: str) -> None:
+    assert describe_call("Bash", arguments) == expected
+    assert build_call_row(make_call(arguments=arguments)).subject == " ".join(expected.split())
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (QWEN_RESULT, "cat: x: No such file or directory"),
+        (GEMINI_RESULT, "last words"),
+        ("about\nto break\n\nCommand exited with code 3\n", "to break"),
+        ("Exit code 3", "Exit code 3"),
+    ],
+)
+def test_the_reason_of_a_failure_is_what_the_command_said_last(result: str, reason: str) -> None:
+    item = TimelineItem("call", make_entry(), 0, "", "Bash", make_call(result=result))
+    assert [line.plain.strip(" └") for line in render_failure_reason(item, Viewport(100))] == [reason]
+
+
+def test_an_exit_code_that_is_known_elsewhere_is_shown() -> None:
+    item = TimelineItem("call", make_entry(), 0, "", "Bash", make_call(result="no", exit_code=3))
+    assert render_call_line(item, Viewport(80), is_open=False).plain.endswith("✗ exit 3")
+
+
+def make_entry() -> Entry:
+    return Entry(
+        1, 1, None, 0, None, 1, "message", "assistant", "", "", "", "", (), False, None, "2026-11-03T10:41:07Z"
+    )

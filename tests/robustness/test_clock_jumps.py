@@ -20,6 +20,7 @@ from kiso_database import KisoStore
 from store.cli import output
 from store.database.backup import create_backup, list_backups
 from store.doctor import check_store
+from store.model.entry import NewEntry, Text
 from store.search.sql import format_timestamp
 from store.sources.copilot.reader import _duration_ms
 from store.sources.kit import sqlite
@@ -28,7 +29,7 @@ from store.store import Store
 from store.sync.worker import Follower
 from store.text import json as store_json
 from store.text.json import utc_timestamp
-from tui.render.session_lines import is_live
+from tui.render.session_lines import render_status_sign
 from tui.render.styles import format_age
 
 HOUR = 3600.0
@@ -155,10 +156,12 @@ def test_a_session_from_the_future_is_not_live(store: Store) -> None:
     now = datetime.now(UTC)
     for name, seconds in (("past", -YEAR), ("present", -1.0), ("ahead", 60.0), ("future", YEAR)):
         store.create_session(name)
-        store.update_session(name, updated_at=at(seconds))
-    live = [session.id for session in store.list_sessions() if is_live(session, now)]
+        store.chains.append(store.sessions.get(name).key, [NewEntry(role="user", parts=(Text("Go on"),))])
+        with store.transaction() as connection:
+            connection.execute("update sessions set updated_at = ? where id = ?", (at(seconds), name))
+    signed = [session.id for session in store.list_sessions() if render_status_sign(session, now)]
     found, _ = store.sessions.matching("is:live", 9)
-    assert sorted(live) == sorted(session.id for session in found) == ["ahead", "present"]
+    assert sorted(signed) == sorted(session.id for session in found) == ["ahead", "present"]
 
 
 def test_an_age_in_the_future_is_a_date(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from store.model.entry import NewEntry, ToolCall, ToolResult
 from store.search.complete import Vocabulary, accept_completion, list_completions
-from store.search.query import FILTERS, MAX_TERMS, Filter, Query, Term, parse_date
+from store.search.query import FILTERS, MAX_TERMS, STATES, Filter, Query, Term, parse_date
 from store.search.sql import build_session_condition, build_tool_call_condition
 from store.store import Store
 
@@ -54,7 +54,7 @@ def test_valid_queries_are_parsed_without_warnings(typed: str, groups: object) -
     ("typed", "warning"),
     [
         ("agent:", "agent: needs a value: the name of an agent."),
-        ("is:broken", "is: has no value 'broken'. Use error, pinned, archived, fork, delegate, live, gone, expiring."),
+        ("is:broken", f"is: has no value 'broken'. Use {', '.join(STATES)}."),
         ("has:x", "has: has no value 'x'. Use secret, summary, note."),
         ("before:soon", "before: 'soon' is not a date. Use 2026-11-01, yesterday, 3d."),
         ("after:2026-13-01", "after: '2026-13-01' is not a date. Use 2026-11-01, yesterday, 3d."),
@@ -66,6 +66,56 @@ def test_an_invalid_filter_is_ignored_with_a_warning(typed: str, warning: str) -
     assert query.warning_text == warning
     assert (Filter("is", "pinned", negated=True),) in query.groups
     assert "upload" in [term.text for term in Query.parse(f"upload {typed}").terms]
+
+
+@pytest.mark.parametrize(
+    "typed", ["is:banana", "-is:banana", "has:x", "role:y", "after:banana", "before:2026-13", "x is:pin y"]
+)
+def test_unknown_values_are_listed_apart_from_other_warnings(typed: str) -> None:
+    query = Query.parse(f"agent: agnt:claude {typed}")
+    assert len(query.unknown_values) == 1
+    assert len(query.warnings) == 3
+    assert set(query.unknown_values) < set(query.warnings)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    "is:pin -is:p is:E has:sum role:as after:y after:tod after:fr after:3 after:20 after:2026- after:2026-0 "
+    "after:2026-1- after:2026-11-0 before:2026-11-01T before:2026-11-01T1 "
+    "before:2026-11-01T12: before:2026-11-01T12:3".split(),
+)
+def test_the_beginning_of_a_value_gets_no_warning_while_it_is_typed(typed: str) -> None:
+    assert Query.parse(f"upload {typed}", is_typing=True).warnings == ()
+    assert Query.parse(f"upload {typed}").unknown_values or Query.parse(f"upload {typed}").warnings == ()
+    assert len(Query.parse(f"{typed} upload", is_typing=True).unknown_values) == len(Query.parse(typed).unknown_values)
+
+
+@pytest.mark.parametrize("typed", ["is:ban", "has:x", "role:z", "after:ban", "after:2026-13", "after:2026-11-32"])
+def test_a_value_that_nothing_can_complete_gets_a_warning_while_it_is_typed(typed: str) -> None:
+    assert len(Query.parse(typed, is_typing=True).unknown_values) == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("agnt:claude", "agent"),
+        ("agnet:x", "agent"),
+        ("tools:bash", "tool"),
+        ("-Befor:3d", "before"),
+        ("ha:note", "has"),
+    ],
+)
+def test_a_name_that_resembles_a_filter_stays_a_word_with_a_hint(typed: str, meant: str) -> None:
+    query = Query.parse(typed)
+    assert [atom.text for group in query.groups for atom in group if isinstance(atom, Term)] == [typed.lstrip("-")]
+    (hint,) = query.warnings
+    assert hint.endswith(f"is not a filter, so it is searched as a word. Did you mean {meant}:?")
+    assert query.unknown_values == ()
+
+
+@pytest.mark.parametrize("typed", ["TypeError:x", "http://is.it/x", "as://x", '"agnt:claude"', "agnt:", "s:1", "12:30"])
+def test_other_words_with_a_colon_get_no_hint(typed: str) -> None:
+    assert Query.parse(typed).warnings == ()
 
 
 def test_the_last_word_may_be_half_typed() -> None:
@@ -246,11 +296,12 @@ def world(store: Store) -> Store:
         ("is:error", "claude:e0741090"),
         ("is:pinned", "claude:e0741090"),
         ("is:archived", "telegram:648079060"),
+        ("is:archived has:secret", "telegram:648079060"),
         ("is:fork", "forked"),
         ("is:delegate", "telegram:648079060:delegate:sysinfo"),
         ("is:live", "now"),
         ("is:gone", ""),
-        ("has:secret", "telegram:648079060"),
+        ("has:secret", ""),
         ("has:summary", "claude:e0741090"),
         ("has:note", "claude:e0741090"),
         ("tag:later tag:work", "codex:0199aa"),

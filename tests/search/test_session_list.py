@@ -32,7 +32,9 @@ def keys(store: Store, *names: str) -> frozenset[int]:
 
 @pytest.fixture
 def world(store: Store) -> Store:
+    """Return a store in which no session is pinned."""
     fill_store(store)
+    store.sessions.pin(store.sessions.newest(), on=False)
     return store
 
 
@@ -336,9 +338,10 @@ def test_a_row_has_everything_that_the_list_shows(world: Store) -> None:
     upload, telegram = world.sessions.get("claude:e0741090"), world.sessions.get("telegram:648079060")
     world.secrets.set(telegram, "TOKEN", "hush")
     world.notes.tag([upload], ["work", "ci"])
+    world.notes.add_note(telegram, "Ask again.", entry_seq=0)
     shown = {row.session.id: row for row in load_rows(world, [upload.key, telegram.key])}
-    assert shown[upload.id][1:] == (True, False, ("ci", "work"), 0, None)
-    assert shown[telegram.id][1:] == (False, True, (), 1, None)
+    assert shown[upload.id][1:] == (True, False, ("ci", "work"), 0, None, False)
+    assert shown[telegram.id][1:] == (False, True, (), 1, None, True)
     assert load_rows(world, []) == []
     world.secrets.remove(telegram, "TOKEN")
     assert not load_rows(world, [telegram.key])[0].has_secrets

@@ -330,6 +330,20 @@ def test_links_lead_neither_in_circles_nor_upwards(store: Store, tmp_path: Path)
     assert find_named_stores([str(named)]).unclaimed == [str(named / "root"), str(named / "up")]
 
 
+def test_a_link_to_a_file_elsewhere_is_named_and_not_read(store: Store, tmp_path: Path) -> None:
+    outside = write_codex(tmp_path / "outside", OTHER_CODEX_ID)
+    inside = write_codex(tmp_path / "named")
+    (inside.parent / "linked").mkdir()
+    link = inside.parent / "linked" / outside.name
+    link.symlink_to(outside)
+    found = find_named_stores([str(inside.parent)])
+    assert [target.source.name for target in found.targets] == ["codex"]
+    assert found.unclaimed == [str(link)]
+    only_links = inside.parent / "linked"
+    with pytest.raises(Unreadable, match="is not a conversation store"):
+        sync_all(store, only_links)
+
+
 def test_an_agents_own_folder_may_be_a_link(store: Store, tmp_path: Path) -> None:
     write_claude(tmp_path / f"disk/-w/{CLAUDE_ID}.jsonl")
     home = tmp_path / "home"

@@ -66,26 +66,43 @@ def reader_pids() -> list[int]:
     return [int(pid) for pid in pids if b"store.sync.child_process" in Path("/proc", pid, "cmdline").read_bytes()]
 
 
-SESSION_ID = "(select id from sessions where sessions.key = session)"
-"""Identifies a session in the dump. Its key differs, because the quick index inserts sessions in another order."""
+SESSION_ID = "(select id from sessions where sessions.key = {table}.session)"
+"""Identifies a session in the dump. Keys differ, because two processes read, and the quick index lists other sessions
+first."""
+
+PLACE = "(select name from places where places.key = records.place_key)"
+
+
+def sequence_number(column: str) -> str:
+    """Return the SQL for the number of an entry within its session, by the column that has its key."""
+    return f"(select named.seq from entries named where named.key = {column})"
+
 
 TABLES = {
     "sessions": "id, parent_id, relation, forked_at, agent_title, first_prompt, model, cwd, turns, entries, tool_calls,"
     " errors, created_at, updated_at, gone, stamp",
-    "entries": f"key, {SESSION_ID}, parent, seq, record, turn, kind, role, author, model, text, inherited, created_at",
-    "records": f"key, {SESSION_ID}, place_key, position, digest, length, behind",
-    "places": "key, name",
-    "turns": f"{SESSION_ID}, n, entry, first_seq, last_seq, started_at, ended_at",
-    "tool_calls": f"{SESSION_ID}, turn, call_id, name, status, entry, part, result_entry, result_part, inherited",
+    "entries": f"{SESSION_ID}, seq, {sequence_number('parent')}, turn, kind, role, author, model, text, inherited,"
+    " created_at, (select position from records where records.key = entries.record)",
+    "records": f"{PLACE}, cast(position as integer), {SESSION_ID}, digest, length, behind",
+    "places": "name, '', ''",
+    "turns": f"{SESSION_ID}, n, {sequence_number('entry')}, first_seq, last_seq, started_at, ended_at",
+    "tool_calls": f"{SESSION_ID}, {sequence_number('entry')}, {sequence_number('result_entry')}, turn, call_id, name,"
+    " status, part, result_part, inherited",
     "facts": "text, scope, category, foreign_place",
 }
 
 
 def load_tables(store: Store) -> dict[str, list[Any]]:
-    """Return the rows of all tables, without the positions of records in blocks."""
-    tables = {table: store.rows(f"select {columns} from {table} order by 1, 2") for table, columns in TABLES.items()}
-    tables["data"] = [store.records.get(key) for (key,) in store.rows("select key from records order by key")]
-    parts = store.rows("select parts, record from entries order by key")
+    """Return the rows of all tables, without keys and without the positions of records in blocks."""
+    tables = {
+        table: store.rows(f"select {columns.format(table=table)} from {table} order by 1, 2, 3")
+        for table, columns in TABLES.items()
+    }
+    session = SESSION_ID.format(table="records")
+    records = store.rows(f"select key from records order by {PLACE}, cast(position as integer), {session}")
+    tables["data"] = [store.records.get(key) for (key,) in records]
+    session = SESSION_ID.format(table="entries")
+    parts = store.rows(f"select parts, record from entries order by {session}, seq")
     return tables | {"parts": [column and decode(store.records.load_parts(column, record)) for column, record in parts]}
 
 

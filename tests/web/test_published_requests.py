@@ -85,6 +85,17 @@ def test_a_published_file_is_served_until_it_is_unpublished(server: WebServer, s
     assert server.get(public_id).body == TEXT
 
 
+def test_a_session_in_the_trash_takes_its_files_along_until_it_is_restored(
+    server: WebServer, store: Store, session: Session, public_id: str
+) -> None:
+    store.sessions.delete([session])
+    unknown, trashed = server.get("unknown"), server.get(public_id)
+    assert (trashed.status, trashed.body) == (404, unknown.body)
+    assert public_id not in [file.id for file in store.published.list_published()]
+    store.sessions.restore([session])
+    assert server.get(public_id).body == TEXT
+
+
 def test_the_current_content_is_served(server: WebServer, folder: Path, public_id: str) -> None:
     for content in (b"longer than it was before", b"", TEXT):
         (folder / "report.txt").write_bytes(content)

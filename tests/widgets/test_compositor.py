@@ -71,7 +71,7 @@ def record_work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
 async def wait_until_idle(pilot: Pilot[Any]) -> SessionListView:
     """Wait until everything is painted, including the lines that are prepared for the next key."""
     view, screen = session_list(pilot), pilot.app.screen
-    await wait_until(pilot, lambda: screen._has_conversation and view.selected is not None)
+    await wait_until(pilot, lambda: screen.has_conversation and view.selected is not None)
     await wait_until(
         pilot, lambda: not screen.conversation.is_on_screen or screen.conversation.is_open(view.selected_key)
     )

@@ -253,7 +253,7 @@ async def test_finding_opens_folded_rows_and_wraps_around() -> None:
 async def test_a_search_without_hits() -> None:
     async with show_record(RECORD) as pilot:
         await pilot.press("ctrl+f", *"zebra")
-        await wait_for_text(pilot, "no hits")
+        await wait_for_text(pilot, "no matches")
         assert cursor_path(pilot) == ".type"
         await pilot.press("escape", "down")
         assert cursor_path(pilot) == ".message"

@@ -63,9 +63,9 @@ async def test_a_search_without_hits_does_not_move_the_cursor(store: Store, long
     async with TimelineApp(store, long).run_test(size=SIZE, notifications=True) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         await pilot.press("slash", *"zebra")
-        await wait_for_text(pilot, "no hits")
+        await wait_for_text(pilot, "no matches")
         await pilot.press("escape", "n")
-        await wait_for_text(pilot, "No hits. Press /")
+        await wait_for_text(pilot, "No matches. Press /")
         assert cursor_position(pilot) == (60, "event")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from threading import Event
 
 import pytest
 from browser_driver import (
@@ -16,6 +17,7 @@ from browser_driver import (
     wait_until,
 )
 from textual import events
+from textual.pilot import Pilot
 from textual.scrollbar import ScrollDown, ScrollUp
 from timeline_app import (
     TimelineApp,
@@ -55,6 +57,31 @@ async def test_it_opens_at_the_end(store: Store, long: Session) -> None:
         await wait_for_text(pilot, "A long one", "60 turns", "Answer 60.", "✗ aborted: by hand")
         await wait_for_cursor(pilot, 60, "event")
         assert timeline(pilot).scroll_offset.y == timeline(pilot).max_scroll_y
+
+
+def missing_turns(pilot: Pilot[object]) -> list[int]:
+    """Return the turns near the view that are not loaded."""
+    view = timeline(pilot)
+    return view.cards.missing_turns(view._turns_near_view())
+
+
+async def test_turns_that_are_needed_when_the_renderers_are_loaded_are_requested(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The turns are shorter than estimated, so more of them are needed after the first ones are rendered."""
+    may_load = Event()
+    monkeypatch.setattr("tui.render.markdown.preload_parsers", lambda: may_load.wait())
+    at = time_ago()
+    turns = [[prompt_entry(f"Question {n}?", at), answer_entry(f"Answer {n}.", at)] for n in range(1, 101)]
+    session = add_session(store, "claude:short", at, *(entry for turn in turns for entry in turn))
+    app = TimelineApp(store, session)
+    async with app.run_test(size=(100, 60)) as pilot:
+        await wait_until(pilot, lambda: app.query_one(TimelinePane).has_waiting_turns)
+        may_load.set()
+        await wait_for_text(pilot, "Answer 100.")
+        for _ in range(5):
+            await pilot.press("pageup")
+            await wait_until(pilot, lambda: not missing_turns(pilot))
 
 
 async def test_it_opens_at_an_entry_and_highlights_the_words(store: Store, long: Session) -> None:
@@ -259,7 +286,7 @@ async def test_a_turn_folds_to_one_line_and_back(store: Store, long: Session) ->
         await wait_for_cursor(pilot, 60, "event")
         await pilot.press("left")
         await wait_for_cursor(pilot, 60, "folded")
-        await wait_for_text(pilot, "▸ 60  you", "Question 60?", "1⚙ 2✗")
+        await wait_for_text(pilot, "▸ 60  you", "Question 60?", "1 call · 2 failed")
         assert "Answer 60." not in screen_text(pilot)
         await pilot.press("up")
         await wait_for_cursor(pilot, 59, "text")
@@ -288,11 +315,11 @@ async def test_all_turns_fold_and_jumps_unfold_their_destination(store: Store, l
 
 async def test_the_gutter_shows_tokens_or_time(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
-        await wait_for_text(pilot, "6.1k █")
+        await wait_for_text(pilot, "6.1k tok █")
         await pilot.press("v")
         await wait_until(pilot, lambda: "6.1k" not in screen_text(pilot))
         await pilot.press("v")
-        await wait_for_text(pilot, "6.1k █")
+        await wait_for_text(pilot, "6.1k tok █")
 
 
 async def test_a_key_shows_a_long_text_in_full(store: Store) -> None:
@@ -504,3 +531,15 @@ async def test_nothing_hostile_reaches_the_screen(store: Store) -> None:
                 )
                 seen += "UFdORUQ" in strip.text
         assert seen > 10
+
+
+async def test_the_next_and_the_previous_turn_begin_on_the_same_row(store: Store, long: Session) -> None:
+    async with TimelineApp(store, long, at="claude:long#80").run_test(size=SIZE) as pilot:
+        await wait_for_cursor(pilot, 21, "prompt")
+        rows = set()
+        for key in ("J", "J", "K", "K", "K", "J"):
+            await pilot.press(key)
+            await pilot.pause()
+            await wait_until(pilot, lambda: cursor_position(pilot)[1] == "prompt")
+            rows.add(screen_row_of(pilot, f" {cursor_position(pilot)[0]}  you "))
+        assert len(rows) == 1

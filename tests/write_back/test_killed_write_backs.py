@@ -20,6 +20,7 @@ from kiso_database import DOCUMENT_SCHEMA, KisoStore
 from store_integrity import find_faults
 from write_back_roundtrip import WriteBackCase, dump_tables
 
+from store.database.backup import atomic_backup_file, backup_folder
 from store.model.knowledge import FOREIGN_TABLE, Change, Edit
 from store.paths import unfinished_folder
 from store.store import Store
@@ -192,3 +193,40 @@ def test_a_damaged_file_is_deleted(stores: Stores, content: bytes) -> None:
     (folder / "y.part").write_bytes(content)
     Store.open(stores.path).close()
     assert not stores.is_unsettled
+
+
+# ── backups ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def pingu(store: Store, tmp_path: Path) -> WriteBackCase:
+    path = make_database(tmp_path / "foreign.db", PINGU_SCHEMA + PINGU_MEMORIES_SCHEMA, wal=True)
+    add_pingu_session(path, "s", ("hello", pingu_native_response({"type": "message", "content": "hi"})), title="Theirs")
+    return WriteBackCase(store, path)
+
+
+def leave_partial_backups(store: Store) -> list[Path]:
+    """Leave what a killed backup leaves: a partial copy, and its journal."""
+    folder = backup_folder(store.path) / "foreign"
+    folder.mkdir(parents=True, mode=0o700)
+    partials = [folder / "2026-01-01T000000.000000Z-pingu-1.part", folder / "2026-01-01T000000.000000Z.part-journal"]
+    for partial in partials:
+        partial.write_bytes(b"half")
+    return partials
+
+
+def test_the_next_write_back_deletes_the_partial_backups_of_killed_ones(store: Store, pingu: WriteBackCase) -> None:
+    partials = leave_partial_backups(store)
+    pingu.set_title()
+    pingu.write()
+    assert not any(partial.exists() for partial in partials)
+
+
+def test_the_partial_backup_of_a_living_process_stays(store: Store, pingu: WriteBackCase) -> None:
+    partials = leave_partial_backups(store)
+    pingu.set_title()
+    with atomic_backup_file(pingu.path, partials[0].with_name("another.db")) as own:
+        partials[0].write_bytes(b"a third process writes it")
+        pingu.write()
+        assert own.exists()
+        assert partials[0].exists()

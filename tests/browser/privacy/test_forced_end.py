@@ -170,7 +170,7 @@ def test_an_error_in_a_handler_loses_nothing(browser: Browser) -> None:
 
 def test_an_error_beside_a_secret_does_not_quote_it(browser: Browser) -> None:
     browser.press(F9)
-    browser.wait_for_text("No secrets yet")
+    browser.wait_for_text("No secrets in this session")
     browser.press(F8)
     assert browser.wait_for_exit() == 1
     output = browser.raw.rpartition(b"\x1b[?1049l")[2]

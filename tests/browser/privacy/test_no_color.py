@@ -24,7 +24,7 @@ BACKSCROLL = "from tui.main import main; raise SystemExit(main())"
 LOOKS = re.compile(rb"\x1b\[([\d;:]*)m")
 WITHOUT_COLOUR = {b"", *(b"%d" % code for code in range(30))}
 BLACK = Color(0, 0, 0)
-DIALOGS = {"\x10": "Search for commands", "?": "o  Choose the order", "o": "Headings", "m": "Note"}
+DIALOGS = {"\x10": "Search for commands", "?": "o  Choose the order", "o": "Headings", "m": "^s Save"}
 BLINK = 0.5
 """Seconds for which Textual shows a cursor, or does not."""
 

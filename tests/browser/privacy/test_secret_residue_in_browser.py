@@ -75,7 +75,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def typed_in(terminal: Terminal) -> None:
     terminal.wait_for_text("Only one")
     terminal.press("\x1b[18~")  # f7
-    terminal.wait_for_text("No secrets yet")
+    terminal.wait_for_text("No secrets in this session")
     terminal.press("a")
     terminal.wait_for_text("New secret")
     terminal.press("TOKEN\r")
@@ -109,7 +109,7 @@ def test_a_deleted_secret_leaves_no_trace(folder: Path, home: Path) -> None:
         terminal.press("X")
         terminal.wait_for_text("permanently?")
         terminal.press("y")
-        terminal.wait_for_text("No secrets yet")
+        terminal.wait_for_text("No secrets in this session")
         terminal.press("\x1b")
         terminal.wait_for_text("Only one", "1 session")
         terminal.press("q")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
-from browser_driver import make_browser, session_list, wait_for_text, wait_until
+from browser_driver import make_browser, screen_text, session_list, wait_for_text, wait_until
 from textual.pilot import Pilot
 
+from store.config import SETTINGS
 from store.paths import config_file, state_file
 from store.store import Store
 from tui.palette import all_bindings
@@ -54,14 +56,26 @@ async def test_the_vim_keymap_can_be_chosen(filled_store: Store) -> None:
         await pilot.press("ctrl+f")
         await wait_until(pilot, lambda: session_list(pilot).cursor == 2)
         await pilot.press("l")
-        await wait_for_text(pilot, "▌▾ pg telegram")
+        await wait_for_text(pilot, "▌▾ Pingu · telegram")
         await pilot.press("h")
-        await wait_for_text(pilot, "▌▸ pg telegram")
+        await wait_for_text(pilot, "▌▸ Pingu · telegram")
         await pilot.press("g", "enter")
         timeline = pilot.app.screen.query_one(TimelineView)
         await wait_until(pilot, lambda: timeline.current_item is not None)
         await pilot.press("left_curly_bracket")
         await wait_until(pilot, lambda: timeline.cursor.item == 0)
+
+
+@pytest.mark.parametrize("keys", ["?", "question_mark", "ctrl+e", "f5,G", "shift+up", " ctrl+pagedown , +", "ß", ""])
+async def test_keys_that_a_keyboard_has_are_accepted(filled_store: Store, keys: str) -> None:
+    configure(f'[browser.keys]\n"app.help" = "{keys}"\n')
+    async with make_browser(filled_store).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        assert not pilot.app._notifications
+
+
+def test_the_config_file_offers_the_keymaps_that_exist() -> None:
+    assert SETTINGS["browser.keymap"].choices == tuple(KEYMAPS)
 
 
 def test_keymaps_name_only_existing_actions() -> None:
@@ -82,6 +96,8 @@ async def test_own_keys_replace_the_default_keys_and_help_shows_them(filled_stor
         await pilot.press("f5")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
         await wait_for_text(pilot, "^n  n  Next session", "→  l  Show the sessions", "f5 Keys")
+        lines = screen_text(pilot).splitlines()
+        assert any("Next session" in line and line.rstrip(" ▁▂▃▄▅▆▇│").endswith("list.down") for line in lines)
 
 
 async def test_keys_for_an_unknown_action_are_reported_and_the_others_work(filled_store: Store) -> None:
@@ -102,6 +118,15 @@ async def test_keys_for_an_unknown_action_are_reported_and_the_others_work(fille
         ('[browser]\nkeymap = ["vim"]', "no such keymap"),
         ("[browser]\nkeymap = 7", "no such keymap"),
         ('[browser]\nmotion = "none"', "motion must be true or false"),
+        ('[browser]\ntheme = "nrod"', "no such theme: 'nrod'. Did you mean nord?"),
+        ('[browser]\ntheme = "zzz"', "no such theme: 'zzz'. The palette (Ctrl+P) lists all themes."),
+        ("[browser]\ntheme = []", "[browser] theme must be a string in quotes."),
+        ('[browser]\nteme = "nord"', "no such setting: [browser] teme. Did you mean theme?"),
+        ('[browser.keys]\n"app.quit" = "ctrl+quti"', "no such key: 'ctrl+quti', for app.quit."),
+        ('[browser.keys]\n"list.dwon" = "n"', "no such action: 'list.dwon'. Did you mean list.down?"),
+        ("[brwoser]\nmotion = true", "no such section: [brwoser]. Did you mean browser?"),
+        ("browser = 7", "browser must be a section"),
+        ("[browser]\nkeys = 3", "[browser] keys must be a section"),
         ("\ud800".encode("utf-8", "surrogatepass").decode("latin-1") + "[[[", "cannot be read"),
     ],
 )
@@ -144,13 +169,29 @@ async def test_a_theme_chosen_in_the_palette_is_remembered(filled_store: Store) 
         assert pilot.app.theme == "gruvbox"
 
 
-async def test_a_chosen_theme_overrides_the_config_file(filled_store: Store) -> None:
+async def test_the_theme_that_was_named_last_applies(filled_store: Store) -> None:
     configure('[browser]\ntheme = "nord"\n')
     async with make_browser(filled_store).run_test() as pilot:
         assert pilot.app.theme == "nord"
-    write_state(json.dumps({"theme": "dracula"}))
-    async with make_browser(filled_store).run_test() as pilot:
-        assert pilot.app.theme == "dracula"
+        pilot.app.theme = "dracula"
+        await wait_until(pilot, state_file().exists)
+    assert make_browser(filled_store).theme == "dracula"
+    chosen_at = json.loads(state_file().read_text())["theme_chosen_at"]
+    os.utime(config_file(), (chosen_at + 1, chosen_at + 1))
+    assert make_browser(filled_store).theme == "nord"
+    os.utime(config_file(), (chosen_at - 1, chosen_at - 1))
+    assert make_browser(filled_store).theme == "dracula"
+    configure("[browser]\n")
+    assert make_browser(filled_store).theme == "dracula"
+
+
+@pytest.mark.parametrize("chosen_at", ['"soon"', "null", "[]"])
+def test_the_config_file_wins_over_a_theme_that_was_chosen_at_an_unknown_time(
+    filled_store: Store, chosen_at: str
+) -> None:
+    configure('[browser]\ntheme = "nord"\n')
+    write_state(f'{{"theme": "dracula", "theme_chosen_at": {chosen_at}}}')
+    assert make_browser(filled_store).theme == "nord"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,67 @@
+"""Tests that the line of keys uses the width that it has, and that scrollbars and units can be seen."""
+
+from __future__ import annotations
+
+from browser_driver import contrast_ratio, make_browser, screen_text, session_list, wait_for_text
+from textual.pilot import Pilot
+
+from store.model.entry import NewEntry, Text, Tokens
+from store.store import Store
+
+
+def last_line(pilot: Pilot[object]) -> str:
+    return screen_text(pilot).splitlines()[-1]
+
+
+async def test_more_keys_are_shown_in_a_wider_terminal(filled_store: Store) -> None:
+    widths = {}
+    for width in (80, 140, 200):
+        async with make_browser(filled_store).run_test(size=(width, 45)) as pilot:
+            await wait_for_text(pilot, "6 sessions", "r Resume")
+            assert last_line(pilot).rstrip().endswith("? Keys  q Quit")
+            widths[width] = len(last_line(pilot).rstrip())
+    assert widths[140] > 115
+    assert widths[200] > 175
+
+
+async def test_keys_that_everybody_knows_are_not_shown(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(400, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "t Title", "u Undo")
+        assert "Down" not in last_line(pilot)
+        assert "Page" not in last_line(pilot)
+
+
+async def test_a_click_on_an_added_key_runs_it(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(200, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "t Title")
+        await pilot.click(offset=(last_line(pilot).index("t Title"), 44))
+        await wait_for_text(pilot, "Cancel")
+
+
+async def test_a_scrollbar_differs_from_its_background(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 8)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        styles = session_list(pilot).styles
+        page = session_list(pilot).background_colors[1]
+        track, handle = (page + colour for colour in (styles.scrollbar_background, styles.scrollbar_color))
+        assert len({page.hex, track.hex, handle.hex}) == 3
+        assert contrast_ratio(handle, track) >= 3
+
+
+async def test_numbers_at_the_end_of_a_turn_have_units(filled_store: Store) -> None:
+    session = filled_store.sessions.get("claude:e0741090")
+    answer = NewEntry(role="assistant", parts=(Text("Counted."),), tokens=Tokens(input=1200, output=34))
+    filled_store.chains.append(session.key, [answer])
+    async with make_browser(filled_store).run_test(size=(140, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "Counted.", "1.2k tok ")
+
+
+async def test_the_search_box_shows_its_own_keys_first(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(140, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        await pilot.press("slash", *"uplo")
+        await wait_for_text(pilot, "1 found", "↵ To the list")
+        assert last_line(pilot).startswith(" ↵ To the list")
+        assert "Page" not in last_line(pilot)
