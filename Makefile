@@ -1,16 +1,19 @@
 # The commands for working with the project. `make help` lists them; start with `make run` and `make test`.
 
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+DEV_READY := .venv/.dev-ready
 TEST_READY := .venv/.test-ready
 LOCK_ENV := build/lock-env
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := PYTHONUNBUFFERED=1 $(BIN)/python -m pip install --disable-pip-version-check
 
 .PHONY: help env run test test-all test-agents check format bench screenshots lock clean
 
 help:
-	@echo "make run          open the browser (ARGS=... goes to backscroll)"
+	@echo "make run          install what running needs, and open the browser (ARGS=... goes to backscroll)"
 	@echo "make test         run the tests (ARGS=... goes to pytest)"
 	@echo "make test-all     run all tests, including the long ones"
 	@echo "make test-agents  let the real Claude Code and Codex continue sessions (needs npm)"
@@ -18,22 +21,39 @@ help:
 	@echo "make format       format the code, and fix what ruff can fix"
 	@echo "make bench        measure against other programs and print a table (ARGS=\"--small\", ARGS=\"--only archive --runs 5\")"
 	@echo "make screenshots  renew the pictures in screenshots/"
-	@echo "make lock         pin the newest versions in both lock files"
+	@echo "make lock         pin the newest versions in all lock files"
 	@echo "make clean        remove the environment and everything built"
 
 env: $(READY)
 
+# Installs the packages of a lock file and prints a line for each, because it may take a minute.
+define install_lock
+@echo "Installing the packages in $(1):"
+@$(PIP) --require-hashes --only-binary :all: --requirement $(1) | awk -v total=$$(grep -c '^[a-z].*==' $(1)) ' \
+    /^(Collecting|Processing|Ignoring|Requirement already)/ { count++ }; \
+    /^(Collecting|Processing)/ { sub(".*/", "", $$2); printf "  %3d of %d  %s\n", count, total, $$2 }; \
+    /^Installing collected/ { print "  copying them into .venv" }; \
+    { fflush() }'
+endef
+
+# What running needs, and nothing else.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "Backscroll needs Python 3.11 or newer, but '$(PYTHON)' is older. Try: make PYTHON=python3.13" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(INSTALL) --require-hashes --only-binary :all: --requirement requirements.lock
-	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@echo "Creating an environment in .venv"
+	@$(PYTHON) -m venv .venv
+	$(call install_lock,requirements.lock)
+	@$(PIP) --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Adds google-adk and a PostgreSQL server. Only tests and type checks need them, so `make run` does not wait for them.
-$(TEST_READY): requirements-adk.lock $(READY)
-	$(INSTALL) --require-hashes --only-binary :all: --requirement requirements-adk.lock
+# Adds what tests and checks need.
+$(DEV_READY): requirements-dev.lock $(READY)
+	$(call install_lock,requirements-dev.lock)
+	@touch $@
+
+# Adds google-adk and a PostgreSQL server. Only some tests and the type checks need them.
+$(TEST_READY): requirements-adk.lock $(DEV_READY)
+	$(call install_lock,requirements-adk.lock)
 	@touch $@
 
 run: env
@@ -50,7 +70,7 @@ test: $(TEST_READY)
 test-all: $(TEST_READY)
 	BACKSCROLL_KILLS=500 BACKSCROLL_EXAMPLES=500 $(BIN)/pytest --numprocesses 3 --dist worksteal -m "" $(ARGS)
 
-test-agents: env
+test-agents: $(DEV_READY)
 	@$(BIN)/python tests/agents/run.py $(ARGS)
 
 check: $(TEST_READY)
@@ -59,15 +79,16 @@ check: $(TEST_READY)
 	$(BIN)/mypy --strict store tui
 	$(BIN)/lint-imports
 
-format: env
+format: $(DEV_READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: env
+bench: $(DEV_READY)
 	@cd tests && PYTHONPATH=helpers $(abspath $(BIN))/python -m bench.run $(ARGS)
 
-screenshots: env
+screenshots: $(DEV_READY)
 	$(BIN)/python screenshots/make.py
+	$(BIN)/python screenshots/tour.py
 
 # uv resolves versions for all platforms together, which pip cannot do. Nothing else needs uv.
 COMPILE = $(LOCK_ENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
@@ -76,8 +97,9 @@ COMPILE = $(LOCK_ENV)/bin/uv pip compile --quiet --upgrade --universal --python-
 lock:
 	$(PYTHON) -m venv $(LOCK_ENV)
 	$(LOCK_ENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(COMPILE) --extra dev --output-file requirements.lock
-	$(COMPILE) --extra dev-adk --constraint requirements.lock --output-file requirements-adk.lock
+	$(COMPILE) --extra checkout --extra images --output-file requirements.lock
+	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) --extra dev-adk --constraint requirements-dev.lock --output-file requirements-adk.lock
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
