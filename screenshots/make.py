@@ -51,7 +51,7 @@ PASTE_PREFIX = "="
 
 SEARCH_KEYS = ["slash", "=flaky upload", "enter"]
 SCREENSHOTS: dict[str, tuple[tuple[int, int], list[str]]] = {
-    "browser": (WIDE, ["down", "right", "enter", "home"]),
+    "browser": (WIDE, ["right", "enter", "home"]),
     "browser-narrow": (NARROW, ["down"]),
     "search": (WIDE, ["slash", "=upload is:e"]),
     "conversation": (WIDE, [*SEARCH_KEYS, "enter", "E", "right"]),
