@@ -15,6 +15,7 @@ from browser_driver import (
     following_browser,
     make_browser,
     prompt_entry,
+    resize_terminal,
     screen_text,
     selected_id,
     session_list,
@@ -264,7 +265,7 @@ async def test_a_conversation_is_laid_out_again_for_another_width(store: Store) 
         await pilot.press("enter")
         await wait_for_text(pilot, "last")
         assert screen_text(pilot).count("▌") == 5
-        await pilot.resize_terminal(99, 24)
+        await resize_terminal(pilot, 99, 24)
         await wait_until(pilot, lambda: screen_text(pilot).count("▌") == 4)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import add_session, prompt_entry, screen_text, time_ago, wait_for_text, wait_until
+from browser_driver import add_session, prompt_entry, resize_terminal, screen_text, time_ago, wait_for_text, wait_until
 from textual import on
 from textual.app import App
 from textual.pilot import Pilot
@@ -311,7 +311,7 @@ async def test_a_result_of_megabytes_scrolls_to_its_end_and_is_wrapped_again(sto
         await pilot.press("slash", *"9999 xx", "enter")
         await wait_for_text(pilot, "1 of 1")
         wide = view.line_count
-        await pilot.resize_terminal(104, 30)
+        await resize_terminal(pilot, 104, 30)
         await wait_until(pilot, lambda: view.line_count > wide)
         await pilot.press("J")
         await wait_for_text(pilot, "short")

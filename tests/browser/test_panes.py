@@ -13,6 +13,7 @@ from browser_driver import (
     add_session,
     fill_store,
     make_browser,
+    resize_terminal,
     screen_text,
     session_list,
     time_ago,
@@ -178,13 +179,13 @@ async def test_a_resize_keeps_the_focus_and_the_position(world: Store) -> None:
         await wait_until(pilot, lambda: timeline(pilot).cursor.turn == 10)
         there = entry_seq(pilot)
         for size, seen in [(ONE, [1]), (TWO, [0, 1]), (ONE, [1]), (THREE, [0, 1, 2])]:
-            await pilot.resize_terminal(*size)
+            await resize_terminal(pilot, *size)
             await until_in(pilot, 1, seen)
             await wait_for_text(pilot, "Question 10?")
             assert entry_seq(pilot) == there
         await pilot.press("3", "down")
         for size, seen in [(TWO, [1, 2]), (ONE, [2]), (THREE, [0, 1, 2])]:
-            await pilot.resize_terminal(*size)
+            await resize_terminal(pilot, *size)
             await until_in(pilot, 2, seen)
             await wait_for_text(pilot, "line: 100")
             assert pilot.app.screen.query_one(JsonView).path == ".type"

@@ -13,6 +13,7 @@ from browser_driver import (
     answer_entry,
     make_browser,
     prompt_entry,
+    resize_terminal,
     screen_text,
     time_ago,
     wait_for_text,
@@ -202,10 +203,10 @@ async def test_the_card_wraps_again_when_the_terminal_gets_narrow(store: Store, 
         await select_session(pilot)
         await pilot.press("I")
         await wait_for_text(pilot, "native-42")
-        await pilot.resize_terminal(60, 20)
+        await resize_terminal(pilot, 60, 20)
         await pilot.press("end", "K")
         await wait_for_text(pilot, "secret", "api_key")
-        assert pilot.app.screen.query_one(FieldView).size.height < 20
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(FieldView).size.height < 20)
 
 
 async def test_commands_to_the_terminal_in_the_card_are_shown_and_not_obeyed(store: Store) -> None:

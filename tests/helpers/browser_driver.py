@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from textual.color import Color
+from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -166,6 +167,13 @@ async def wait_until(pilot: Pilot[Any], condition: Callable[[], object]) -> None
         while not condition():
             await pilot.pause(interval)
             interval = min(interval * 1.5, 0.1)  # each check takes time from the workers
+
+
+async def resize_terminal(pilot: Pilot[Any], width: int, height: int) -> None:
+    """Resize the terminal, and wait until the screen has its new size and layout: Textual resizes by a timer."""
+    await pilot.resize_terminal(width, height)
+    await wait_until(pilot, lambda: pilot.app.screen.size == Size(width, height))
+    await pilot.pause()
 
 
 async def wait_for_text(pilot: Pilot[Any], *texts: str) -> None:

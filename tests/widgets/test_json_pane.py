@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import screen_text, wait_for_text, wait_until
+from browser_driver import resize_terminal, screen_text, wait_for_text, wait_until
 from textual import on
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
@@ -188,7 +188,7 @@ async def test_open_strings_follow_the_width_of_the_pane() -> None:
     async with show_record(RECORD, focus=".message.content[0].text") as pilot:
         await pilot.press("enter", "down")
         before = json_pane(pilot).json_view.line_count
-        await pilot.resize_terminal(40, 60)
+        await resize_terminal(pilot, 40, 60)
         await wait_until(pilot, lambda: json_pane(pilot).json_view.line_count > before)
         assert screen_text(pilot).count("word") == 100
         assert cursor_path(pilot) == ".message.content[0].text"

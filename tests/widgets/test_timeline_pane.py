@@ -11,6 +11,7 @@ from browser_driver import (
     answer_entry,
     fill_store,
     prompt_entry,
+    resize_terminal,
     screen_text,
     time_ago,
     wait_for_text,
@@ -417,7 +418,7 @@ async def test_folding_keeps_the_cursor_in_place(store: Store, long: Session) ->
         await pilot.press("enter")
         await wait_for_text(pilot, "command: make step31")
         assert screen_row_of(pilot, "make step31") == row
-        await pilot.resize_terminal(70, 30)
+        await resize_terminal(pilot, 70, 30)
         await pilot.pause(0.1)
         assert screen_row_of(pilot, "make step31") == row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from browser_driver import make_browser, screen_text, wait_for_text, wait_until
+from browser_driver import make_browser, resize_terminal, screen_text, wait_for_text, wait_until
 from textual.pilot import Pilot
 
 from store.search.query import STATES
@@ -100,7 +100,7 @@ async def test_a_long_hint_uses_the_whole_row(filled_store: Store, width: int) -
         await type_query(pilot, "is:banana")
         row = whole if len(whole) <= width - 2 else whole[: width - 3].rstrip() + "…"
         await wait_for_text(pilot, row)
-        await pilot.resize_terminal(200, 24)
+        await resize_terminal(pilot, 200, 24)
         await wait_for_text(pilot, whole)
 
 
