@@ -10,10 +10,8 @@ from tui.render.inspection.call_copy import CallPart
 def build_copy_bindings(prefix: str, *, output_keys: str = "R", show: bool = False) -> list[Binding]:
     """Build the bindings for a widget with an action `copy_part`. Their ids begin with the prefix."""
     return [
-        _copy_binding(
-            prefix, "exclamation_mark", "command", "Copy the command, or the patch of an edit", "!", show=show
-        ),
-        _copy_binding(prefix, "percent_sign", "path", "Copy the path", "%"),
+        _copy_binding(prefix, "number_sign", "command", "Copy the command, or the patch of an edit", "#", show=show),
+        _copy_binding(prefix, "at", "path", "Copy the path", "@"),
         _copy_binding(prefix, output_keys, "output", "Copy the output", show=show),
     ]
 

@@ -119,10 +119,9 @@ class PaneRow(Container):
             tooltip="Make this pane wider",
         ),
         Binding(
-            "equals_sign",
+            "0",
             "reset_sizes",
             "Reset widths",
-            key_display="=",
             show=False,
             id="panes.reset_sizes",
             tooltip="Reset the widths of the panes",

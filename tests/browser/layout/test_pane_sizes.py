@@ -89,7 +89,7 @@ async def test_keys_resize_the_focused_pane(filled_store: Store) -> None:
         await wait_until(pilot, lambda: pane_widths(pilot) == (before[0], before[1] + 4, before[2] - 4))
         await pilot.press("1", "less_than_sign", "less_than_sign")
         await wait_until(pilot, lambda: pane_widths(pilot) == (before[0] - 8, before[1] + 12, before[2] - 4))
-        await pilot.press("equals_sign")
+        await pilot.press("0")
         await wait_until(pilot, lambda: pane_widths(pilot) == before)
 
 

@@ -68,12 +68,12 @@ async def press_and_read(pilot: Pilot[Any], key: str, notice: str) -> None:
 @pytest.mark.parametrize(
     ("tool", "key", "notice", "text"),
     [
-        ("Bash", "exclamation_mark", "Copied the command.", COMMAND),
+        ("Bash", "number_sign", "Copied the command.", COMMAND),
         ("Bash", "R", "Copied the output.", "2 passed"),
-        ("Edit", "exclamation_mark", "Copied the patch.", PATCH),
-        ("Edit", "percent_sign", "Copied the path.", "/code/alpha/src/app.py"),
-        ("Bash", "percent_sign", "This call has no path.", None),
-        ("TodoWrite", "exclamation_mark", "This call has no command.", None),
+        ("Edit", "number_sign", "Copied the patch.", PATCH),
+        ("Edit", "at", "Copied the path.", "/code/alpha/src/app.py"),
+        ("Bash", "at", "This call has no path.", None),
+        ("TodoWrite", "number_sign", "This call has no command.", None),
         ("TodoWrite", "R", "This call has no output.", None),
     ],
 )
@@ -95,5 +95,5 @@ async def test_a_prompt_has_nothing_of_a_call(calls: Store) -> None:
     async with make_browser(calls).run_test(size=(140, 45), notifications=True) as pilot:
         await open_timeline(pilot, "Bash")
         await pilot.press("g")
-        await press_and_read(pilot, "exclamation_mark", "Not a tool call. Press x to go to the next one.")
+        await press_and_read(pilot, "number_sign", "Not a tool call. Press x to go to the next one.")
         assert "Copied" not in screen_text(pilot)
