@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from browser_driver import fill_store
 from pty_terminal import Terminal
 
@@ -60,6 +62,30 @@ LATER = (
     "tomllib",
     "tui.screens.conversation",
 )
+
+# Prints how many blocks the C library has got from the system one by one: before and after a second large block.
+LARGE_BLOCKS = """
+import ctypes
+from tui.tuning import ProcessTuning
+FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+class Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in FIELDS]
+mallinfo = ctypes.CDLL(None).mallinfo2
+mallinfo.restype = Mallinfo
+ProcessTuning.prepare_start()
+ProcessTuning().finish_start()
+block = bytes(4_000_000)
+del block
+before = mallinfo().hblks
+block = bytes(4_000_000)
+print(mallinfo().hblks - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library is not glibc 2.33 or newer")
+def test_large_blocks_of_memory_are_returned_to_the_system() -> None:
+    ran = subprocess.run([sys.executable, "-c", LARGE_BLOCKS], capture_output=True, text=True)
+    assert ran.stdout == "1\n", ran.stderr
 
 
 def test_modules_that_the_first_screen_does_not_need_are_loaded_later() -> None:
