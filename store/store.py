@@ -54,6 +54,9 @@ CLOSE_TIMEOUT_SECONDS = 5.0
 FREE_PAGES_DIVISOR = 100
 """Allows one page in a hundred to stay free, because the next writes will use it."""
 
+RELEASED_PAGES = 500
+"""Counts the pages that are given back in one transaction, so that others need not wait long to write."""
+
 
 class _ThreadConnection:
     """Holds the connection of one thread, and the lock that protects it.
@@ -317,12 +320,20 @@ class Store(AgentMethods):
 
     def release_free_pages(self) -> None:
         """Give free pages back to the disk if there are many of them, as there are after an index was built."""
-        pages, unused = self.row("select page_count, freelist_count from pragma_page_count, pragma_freelist_count")
-        if unused * FREE_PAGES_DIVISOR > pages:
+        pages, unused = self._count_pages()
+        while unused * FREE_PAGES_DIVISOR > pages:
             with translate_errors(self.path):
                 # This is a script, because the driver stops other statements without columns after one step, which is a
                 # page.
-                self.connection.executescript("pragma incremental_vacuum")
+                self.connection.executescript(f"pragma incremental_vacuum({RELEASED_PAGES:d})")
+            before, (pages, unused) = unused, self._count_pages()
+            if unused >= before:
+                return
+
+    def _count_pages(self) -> tuple[int, int]:
+        """Return how many pages the file has, and how many of them are unused."""
+        pages, unused = self.row("select page_count, freelist_count from pragma_page_count, pragma_freelist_count")
+        return pages, unused
 
     def vacuum(self) -> bool:
         """Rewrite the file without deleted data, and return what `checkpoint` returns.

@@ -53,6 +53,7 @@ COMMANDS = {
     "undo": "store.cli.journal:undo",
     "completion": "store.cli.completion.command:completion",
     "doctor": "store.cli.maintenance:doctor",
+    "pack": "store.cli.maintenance:pack",
     "demo": "store.cli.maintenance:demo",
 }
 

@@ -1,4 +1,4 @@
-"""This module defines the commands that maintain the store: `doctor`, `demo` and `purge`."""
+"""This module defines the commands that maintain the store: `doctor`, `pack`, `demo` and `purge`."""
 
 from __future__ import annotations
 
@@ -48,6 +48,28 @@ def doctor(store: Store, session_id: str | None, reindex: bool, as_json: bool) -
     if problems:
         raise click.exceptions.Exit(1)
     output.notify("No problems found.")
+
+
+@click.command()
+@json_option
+@with_store
+def pack(store: Store, as_json: bool) -> None:
+    """Make the store smaller, without losing anything.
+
+    The browser does this by itself, when there is nothing new to read. This command does all of it at once.
+    """
+    from store.sync.disk_space import pack_store
+
+    store.checkpoint()
+    before = store.path.stat().st_size
+    for _ in pack_store(store, merge_completely=True):
+        pass
+    store.checkpoint()
+    after = store.path.stat().st_size
+    if as_json:
+        output.emit_json({"before": before, "after": after})
+    else:
+        output.notify(f"The store has {after / 1e6:,.1f} MB. Before, it had {before / 1e6:,.1f} MB.")
 
 
 @click.command()

@@ -1,13 +1,15 @@
 """This module stores and reads the records of agents byte for byte.
 
 Records of small appends are stored loose, in their own rows. Larger amounts are compressed together in blocks, which
-takes a third less space than compressing each record alone.
+takes a third less space than compressing each record alone. New blocks are compressed quickly. They are packed, which
+means compressed again and better, when there is time for it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.conversations.derive import compute_digest
@@ -49,6 +51,8 @@ HEADER_VERSIONS = """
 """Selects the records of headers and their older versions, which have the same place and position."""
 _LAST_BLOCK = "select coalesce((select seq from sqlite_sequence where name = 'blocks'), 0)"
 _INSERT_BLOCK = "insert into blocks (key, data) values (?, ?)"
+_SELECT_UNPACKED = "select key, data from blocks where packed = 0 order by key limit 1"
+_STORE_PACKED = "update blocks set data = ?, packed = 1 where key = ?"
 _STORE_LOOSE = "update records set block = null, start = null, data = ? where key = ?"
 _SESSIONS_TO_PACK = """
     select session from records where data is not null and session in
@@ -138,6 +142,26 @@ class Records:
             "update records set block = ?, start = ?, data = null where key = ?",
             [(*add_record(key, data), key) for key, data in records],
         )
+
+    def pack_next_block(self) -> bool:
+        """Pack the oldest block that is not packed yet, and return False if there is none.
+
+        The block is compressed before the short transaction that stores it. Meanwhile it may be deleted, but is never
+        changed, and its key is not used again.
+        """
+        row = self._store.row(_SELECT_UNPACKED)
+        if row is None:
+            return False
+        from zstandard import ZstdError
+
+        from store.conversations.record_blocks import pack_block
+
+        key, data = row
+        with suppress(ZstdError):  # a damaged block stays as it is, and reading it reports the damage
+            data = min(pack_block(data), data, key=len)
+        with self._store.transaction(durable=False) as connection:
+            connection.execute(_STORE_PACKED, (data, key))
+        return True
 
     def delete_unused(self, session: int) -> None:
         """Delete the session's records that no entry refers to, during a purge. Blocks are rewritten without them.

@@ -116,6 +116,11 @@ def m018_organised_sessions(db: Database) -> None:
     _execute(db, ORGANISED_SESSIONS_INDEXES)
 
 
+@migrations()
+def m019_packed_blocks(db: Database) -> None:
+    _execute(db, PACKED_BLOCKS)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -552,4 +557,11 @@ create index sessions_pinned on sessions(key) where pinned = 1
 create index sessions_archived on sessions(key) where archived = 1
 
 create index sessions_trashed on sessions(key) where deleted = 1
+"""
+
+# Blocks are compressed quickly when they are written, and packed when there is time. The index lists those to pack.
+PACKED_BLOCKS = """
+alter table blocks add column packed integer not null default 0
+
+create index blocks_unpacked on blocks(key) where packed = 0
 """

@@ -144,10 +144,14 @@ class Search:
                 self.flush()
         return len(keys)
 
-    def merge_segments(self) -> Iterator[None]:
-        """Merge the segments that an import wrote, step by step. A merged index is smaller and faster."""
+    def merge_segments(self, *, completely: bool = True) -> Iterator[None]:
+        """Merge the segments that an import wrote, step by step. A merged index is smaller and faster.
+
+        Otherwise than completely: merge segments of similar sizes, which rewrites only a small part of the index.
+        """
         for table in _FTS_TABLES:
-            pages, has_more = -MERGE_PAGES, True  # a negative number makes FTS5 merge all segments into one
+            # A negative number makes FTS5 merge all segments into one.
+            pages, has_more = -MERGE_PAGES if completely else MERGE_PAGES, True
             while has_more:
                 with self._store.transaction(durable=False) as connection:
                     changes_before = connection.total_changes

@@ -23,14 +23,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from store import sources
-from store.errors import Busy, StoreError
+from store.errors import Busy, StoreError, WriteFailed
 from store.sources.kit.locator import is_url
 from store.store import Store
 from store.sync.agent_processes import update_processes
+from store.sync.disk_space import pack_store
 from store.sync.refresh import sync_targets
 from store.sync.targets import Progress, Report, Target, discover_targets
 from store.sync.tuning import tune_worker
@@ -47,6 +49,9 @@ REST_SECONDS = 0.3
 
 MAX_PROCESSOR_SHARE = 1 / 8
 """Checking stores that did not change takes at most this share of one processor."""
+
+MAX_PACKING_SHARE = 1 / 2
+"""Packing the store, when nothing else is to be done, takes at most this share of one processor."""
 
 EXIT_SECONDS = 2.0
 """The process ends after this time even if an import is in the middle of a large session."""
@@ -67,13 +72,19 @@ class Follower:
         self._is_stopped = threading.Event()
         self._server_addresses: set[str] = set()
         self._priority_ids: set[str] = set()
+        self._packing: Iterator[None] = iter(())
+        "Packs the store in short steps. It ends when there is nothing left to pack."
 
     def run(self, report_idle: Callable[[bool], object] = bool) -> None:
         """Sync until `stop` is called. After each sync, report whether anything changed."""
+        is_first = True
         try:
             while not self._is_stopped.is_set():
                 began = time.thread_time()
-                report_idle(self._sync_once())
+                has_changed = self._sync_once()
+                if has_changed or is_first:
+                    self._packing, is_first = pack_store(self._store), False
+                report_idle(has_changed)
                 if self._is_stopped.is_set():
                     return
                 self._wait(time.thread_time() - began)
@@ -137,7 +148,19 @@ class Follower:
         self._is_stopped.wait(max(REST_SECONDS, min(processor_seconds / MAX_PROCESSOR_SHARE, CHECK_ALL_SECONDS)))
         if self._watcher.is_watching and not self._watcher.active_addresses():
             longest = SERVER_SECONDS if self._server_addresses else CHECK_ALL_SECONDS
-            self._watcher.wait_for_change(max(min(self._all_due_at - time.monotonic(), longest), 0))
+            due_at = min(self._all_due_at, time.monotonic() + longest)
+            self._pack_until(due_at)
+            self._watcher.wait_for_change(max(due_at - time.monotonic(), 0))
+
+    def _pack_until(self, due_at: float) -> None:
+        """Pack the store until a sync is due, a foreign store changes, or nothing is left to pack."""
+        began = time.monotonic()
+        with suppress(WriteFailed):  # the next sync reports it
+            for _ in self._packing:
+                self._is_stopped.wait((time.monotonic() - began) * (1 / MAX_PACKING_SHARE - 1))
+                began = time.monotonic()
+                if self._is_stopped.is_set() or self._watcher.active_addresses() or began >= due_at:
+                    return
 
 
 # ── the process ───────────────────────────────────────────────────────────────────────────────────

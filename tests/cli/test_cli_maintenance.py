@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from command_line import CommandLine, FakeBrowser, add_upload_session
 
@@ -39,6 +41,23 @@ def test_the_index_is_rebuilt(cli: CommandLine, store: Store) -> None:
     assert cli("doctor").status == 1
     assert "1 session" in cli("doctor", "--reindex").err
     assert cli("search", "retry", "--json").json["total"] == 1
+
+
+def test_packing_makes_the_store_smaller_and_changes_nothing_else(cli: CommandLine, store: Store) -> None:
+    session = store.create_session("long")
+    rng = random.Random(1)
+    texts = [" ".join(str(rng.randrange(5000)) for _ in range(2000)) for _ in range(100)]
+    for text in texts:
+        store.append_message("long", "user", text)
+    shown = cli("show", session.id, "--json").json
+    sizes = cli("pack", "--json").json
+    assert sizes["before"] > sizes["after"] > 0
+    assert cli("show", session.id, "--json").json == shown
+    assert cli("search", texts[-1].split()[0], "--json").json["total"]
+    assert cli("doctor").status == 0
+    ran = cli("pack")
+    assert (ran.status, ran.out) == (0, "")
+    assert ran.err.startswith("The store has ")
 
 
 def test_demo_fills_an_empty_store_and_no_other(cli: CommandLine, store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import suppress
 
 import pytest
@@ -174,6 +175,42 @@ def test_a_bulk_append_is_compressed_immediately(store: Store, session: Session)
     assert [data for _, data in store.records.iter_session(session.key)][1:] == records
     (size,) = store.row("select sum(length(data)) from blocks")
     assert size < sum(map(len, records)) / 10
+
+
+def append_varied_records(store: Store, session: Session) -> list[bytes]:
+    """Append records that fill several blocks and compress better the longer zstd tries."""
+    rng = random.Random(1)
+    words = [f"{rng.getrandbits(24):x}" for _ in range(3000)]
+    records = [" ".join(rng.choices(words, k=2000)).encode() for _ in range(200)]
+    store.chains.append(session.key, [text_entry("user", "x", record=NewRecord(data)) for data in records])
+    return records
+
+
+def test_packed_blocks_are_smaller_and_hold_the_same_records(store: Store, session: Session) -> None:
+    records = append_varied_records(store, session)
+    count, size = store.row("select count(*), sum(length(data)) from blocks where packed = 0")
+    assert count > 1
+    steps = 0
+    while store.records.pack_next_block():
+        steps += 1
+    assert steps == count
+    packed_count, packed_size = store.row("select count(*), sum(length(data)) from blocks where packed = 1")
+    assert packed_count == count
+    assert packed_size < size
+    with Store.open(store.path) as other:
+        assert read_records(other, session) == records
+        assert check_store(other) == []
+
+
+def test_a_damaged_block_is_not_packed(store: Store, session: Session) -> None:
+    append_varied_records(store, session)
+    key, data = store.row("select key, data from blocks order by key limit 1")
+    damaged = data[:-100] + bytes(100)
+    store.connection.execute("update blocks set data = ? where key = ?", (damaged, key))
+    while store.records.pack_next_block():
+        pass
+    assert store.row("select data from blocks where key = ?", key) == (damaged,)
+    assert check_store(store)
 
 
 def read_records(store: Store, session: Session) -> list[bytes]:

@@ -35,6 +35,7 @@ from store.model.entry import Json
 from store.model.session import Session
 from store.store import Store
 from store.sync import refresh
+from store.sync.disk_space import pack_store
 from store.sync.targets import find_targets
 
 Reporter = Callable[[Json], None]
@@ -208,6 +209,18 @@ def append_until_stopped(report: Reporter, path: str, name: str, stop: str = "")
                 report([entry, text_digest(text)])
             if stop and os.path.exists(stop):
                 return
+
+
+def append_and_pack_until_killed(report: Reporter, path: str, name: str) -> None:
+    """Append long messages, and pack the store after each of them."""
+    with Store.open(path) as store:
+        store.ensure_session(name)
+        report("ready")
+        for n in itertools.count():
+            for entry, text in _append_long_message(store, name, n):
+                report([entry, text_digest(text)])
+            for _ in pack_store(store, merge_completely=n % 4 == 0):
+                report("packed")
 
 
 def text_digest(text: str) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from child_processes import (
     ForkServer,
+    append_and_pack_until_killed,
     append_messages,
     append_until_stopped,
     die_while_migrating,
@@ -98,6 +99,20 @@ def test_killed_while_appending(tmp_path: Path, children: ForkServer) -> None:
             assert len(acknowledged) > RUNS_IN_A_STORE
             with Store.open(path) as store:
                 assert check_store(store) == []
+
+
+def test_killed_while_packing(tmp_path: Path, children: ForkServer) -> None:
+    acknowledged: dict[str, str] = {}
+    path = tmp_path / "store.db"
+    for n, kill_time in itertools.islice(iter_kill_times(), KILLS // 3):
+        outcome = children.run(append_and_pack_until_killed, str(path), f"child{n}", **kill_time)
+        assert outcome.refusal + outcome.crash == ""
+        acknowledged |= dict(message for message in outcome.messages if isinstance(message, list))
+        assert find_faults(path) == []
+        assert find_missing(path, acknowledged) == {}
+    with Store.open(path) as store:
+        assert check_store(store) == []
+        assert store.row("select count(*) from blocks where packed = 1")[0]
 
 
 def test_a_killed_writer_does_not_block_others(tmp_path: Path, children: ForkServer) -> None:

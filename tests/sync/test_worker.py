@@ -124,6 +124,20 @@ def test_worker_leaves_an_existing_store_closed_until_it_may_start(path: Path) -
         assert titles(path)
 
 
+@pytest.mark.usefixtures("history")
+def test_worker_packs_the_store_when_nothing_else_is_to_be_done(path: Path) -> None:
+    count_unpacked = "select count(*) from blocks where packed = 0"
+    with Store.open(path) as store:
+        store.create_session("long")
+        for n in range(3):
+            store.append_message("long", "user", f"{n} " * 50_000)
+        assert store.row(count_unpacked)[0]
+        with running_worker(path) as worker:
+            worker.allow_start()
+            wait_for(lambda: not store.row(count_unpacked)[0])
+        assert store.row("select count(*) from blocks where packed = 1")[0]
+
+
 def test_worker_reads_what_an_agent_writes_meanwhile(history: Path, path: Path) -> None:
     with running_worker(path, creates_store=True) as worker:
         wait_for_event(worker, "idle")
