@@ -5,17 +5,42 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-from bench import claude_transcript, codex_transcript, realistic_transcript
+from bench import (
+    claude_transcript,
+    codex_transcript,
+    realistic_claude_transcript,
+    realistic_codex_transcript,
+    realistic_pi_transcript,
+)
 from bench.dialogues import SEED, make_dialogue
 from bench.prose import Prose
+from bench.realistic_dialogues import make_realistic_dialogue
 
 SESSIONS_PER_MEGABYTE = 10
+MB = 1_000_000
+
+_CLAUDE = (".claude", realistic_claude_transcript.build_transcripts)
+_CODEX = (".codex", realistic_codex_transcript.build_transcripts)
+_PI = (".pi", realistic_pi_transcript.build_transcripts)
+REALISTIC_WRITERS = (_CLAUDE, _CLAUDE, _CODEX, _CLAUDE, _CLAUDE, _PI, _CLAUDE, _CODEX)
+
+
+class RealisticShape(NamedTuple):
+    """Says how much of a history is new in every session. `docs/benchmarks.md` compares both with real histories."""
+
+    name: str
+    novelty: float
+
+
+USUAL = RealisticShape("usual", 0.02)
+GROWING = RealisticShape("growing", 0.8)
+"""Is a history with a vocabulary that never stops growing: logs, ids, hashes and paths."""
 
 
 class Corpus(NamedTuple):
@@ -48,40 +73,42 @@ def warm_page_cache(folder: Path, pattern: str = "*") -> None:
 
 def load_or_make_corpus(folder: Path, megabytes: int) -> Corpus:
     """Return the corpus of about this size. It is made if it does not exist yet."""
-    home = folder / f"{SEED}-{megabytes}"
+    return _load_or_make(
+        folder / f"{SEED}-{megabytes}", lambda home: make_corpus(home, megabytes * SESSIONS_PER_MEGABYTE)
+    )
+
+
+def load_or_make_realistic_corpus(folder: Path, shape: RealisticShape, megabytes: int) -> Corpus:
+    """Return histories that have the shapes of real ones. They are made if they do not exist yet."""
+    return _load_or_make(
+        folder / f"{SEED}-{shape.name}-{megabytes}", lambda home: make_realistic_corpus(home, shape, megabytes * MB)
+    )
+
+
+def _load_or_make(home: Path, make: Callable[[Path], Corpus]) -> Corpus:
     counts = home / "counted.json"
     if counts.exists():
         return Corpus(home, **orjson.loads(counts.read_bytes()))
-    print(f"making a history of {megabytes:,} MB …", file=sys.stderr, flush=True)
+    print(f"making {home.name} …", file=sys.stderr, flush=True)
     shutil.rmtree(home, ignore_errors=True)
-    corpus = make_corpus(home, megabytes * SESSIONS_PER_MEGABYTE)
+    corpus = make(home)
     # This file is written last: without it the corpus is incomplete.
     counts.write_bytes(orjson.dumps({name: value for name, value in corpus._asdict().items() if name != "home"}))
     return corpus
 
 
-def load_or_make_realistic_corpus(folder: Path, megabytes: int) -> Path:
-    """Return a home folder with histories that have the shapes of real ones. It is made if it does not exist yet."""
-    home = folder / f"{SEED}-realistic-{megabytes}"
-    is_complete = home / "complete"
-    if not is_complete.exists():
-        print(f"making a realistic history of {megabytes:,} MB …", file=sys.stderr, flush=True)
-        shutil.rmtree(home, ignore_errors=True)
-        make_realistic_corpus(home, megabytes * 1_000_000)
-        is_complete.touch()
-    return home
-
-
-def make_realistic_corpus(home: Path, max_bytes: int) -> int:
-    """Write sessions until they have this size together, and return how many there are."""
+def make_realistic_corpus(home: Path, shape: RealisticShape, max_bytes: int) -> Corpus:
+    """Write sessions until they have this size together."""
     prose = Prose(SEED)
-    size = number = 0
+    size = number = spoken = 0
     while size < max_bytes:
-        dialogue = make_dialogue(number, prose)
-        for path, at, records in realistic_transcript.build_transcripts(dialogue, prose):
-            size += _write_transcript(home / ".claude" / path, at, records)
+        dialogue = make_realistic_dialogue(number, prose, shape.novelty)
+        agent, writer = REALISTIC_WRITERS[number % len(REALISTIC_WRITERS)]
+        for path, at, records in writer(dialogue):
+            size += _write_transcript(home / agent / path, at, records)
+        spoken += dialogue.text_size
         number += 1
-    return number
+    return Corpus(home, number, number, size, spoken)
 
 
 def make_corpus(home: Path, talks: int) -> Corpus:

@@ -11,12 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 from bench.archive import truncate_wal
-from bench.corpus import load_or_make_realistic_corpus, warm_page_cache
+from bench.corpus import USUAL, load_or_make_realistic_corpus, warm_page_cache
 from bench.peers import AGENTSVIEW, FAST_RESUME, OURS, MeasuredProgram, prepare_programs
 from bench.processes import BenchmarkError, folder_size, run_measured
 from bench.table import ResultRow
 
-REALISTIC_MEGABYTES = 120
+REALISTIC_MEGABYTES = 122
 SMALL_MEGABYTES = 5
 
 COUNT_LISTED_SQL = "select count(*) from sessions where instr(native_id, '/') = 0"
@@ -29,7 +29,8 @@ def measure(folder: Path, home: Path | None, runs: int, *, small: bool) -> list[
     """Measure the import of a home, or of made-up histories if no home is named."""
     is_realistic = home is None
     if home is None:
-        home = load_or_make_realistic_corpus(folder / "corpora", SMALL_MEGABYTES if small else REALISTIC_MEGABYTES)
+        megabytes = SMALL_MEGABYTES if small else REALISTIC_MEGABYTES
+        home = load_or_make_realistic_corpus(folder / "corpora", USUAL, megabytes).home
     benchmark = HomeBenchmark(folder, home)
     for number in range(1, runs + 1):
         print(f"run {number} of {runs}", file=sys.stderr, flush=True)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from pathlib import Path
 
+import orjson
 import pytest
-from bench.corpus import Corpus, load_or_make_corpus, make_corpus, make_realistic_corpus
+import zstandard
+from bench.corpus import (
+    GROWING,
+    MB,
+    USUAL,
+    Corpus,
+    load_or_make_corpus,
+    make_corpus,
+    make_realistic_corpus,
+)
 from bench.dialogues import LAST_WORD
 from bench.screens import end_of_burst
 from bench.table import ResultRow, format_markdown, format_value
@@ -135,28 +144,58 @@ def test_values_are_formatted_with_their_unit(value: float, unit: str, text: str
     assert format_value(value, unit) == text
 
 
-def count_bytes(home: Path) -> tuple[dict[str, int], int]:
+@pytest.fixture(scope="module")
+def realistic(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Corpus]:
+    folder = tmp_path_factory.mktemp("realistic")
+    return {shape.name: make_realistic_corpus(folder / shape.name, shape, 30 * MB) for shape in (USUAL, GROWING)}
+
+
+@pytest.mark.parametrize("shape", [USUAL.name, GROWING.name])
+def test_realistic_histories_have_the_shares_of_real_ones(shape: str, realistic: dict[str, Corpus]) -> None:
+    sizes, copies = count_claude_bytes(realistic[shape].home)
+    total = sum(sizes.values())
+    assert 0.5 < sizes["result"] / total < 0.7
+    assert 0.35 < copies / total < 0.5
+    assert 0.15 < sizes["progress"] / total < 0.25
+    assert max(path.stat().st_size for path in realistic[shape].home.rglob("*.jsonl")) > 4 * MB
+
+
+def test_growing_histories_have_more_new_words(realistic: dict[str, Corpus]) -> None:
+    usual, growing = (compressed_share(corpus.home) for corpus in realistic.values())
+    assert 0.1 < usual < 0.16
+    assert growing > 1.3 * usual
+
+
+def test_realistic_histories_can_be_read(realistic: dict[str, Corpus]) -> None:
+    corpus = realistic[USUAL.name]
+    with Store.memory() as store:
+        targets = find_targets([str(corpus.home / folder) for folder in (".claude", ".codex", ".pi/agent")])
+        reports = {step.report.source: step.report for step in sync_targets(store, targets)}
+        assert [report.problems for report in reports.values()] == [[], [], []]
+        (listed,) = store.row("select count(*) from sessions where relation is null")
+        assert listed == corpus.sessions
+        (forks,) = store.row("select count(*) from sessions where relation = 'fork'")
+        assert forks > 0
+        (unpaired,) = store.row("select count(*) from tool_calls where status in ('pending', 'orphan')")
+        assert unpaired == 0
+
+
+def count_claude_bytes(home: Path) -> tuple[dict[str, int], int]:
     """Return the bytes of the records of each kind, and those of the copies of tool results."""
     sizes: Counter[str] = Counter()
     copies = 0
-    for path in home.rglob("*.jsonl"):
+    for path in (home / ".claude").rglob("*.jsonl"):
         for line in path.read_bytes().splitlines():
-            record = json.loads(line)
+            record = orjson.loads(line)
             is_result = "toolUseResult" in record
             sizes["result" if is_result else record["type"]] += len(line)
-            copies += len(json.dumps(record["toolUseResult"])) if is_result else 0
+            copies += len(orjson.dumps(record["toolUseResult"])) if is_result else 0
     return dict(sizes), copies
 
 
-def test_realistic_histories_have_the_shares_of_real_ones(tmp_path: Path) -> None:
-    assert make_realistic_corpus(tmp_path, 20_000_000) > 10
-    sizes, copies = count_bytes(tmp_path)
-    total = sum(sizes.values())
-    assert 0.5 < sizes["result"] / total < 0.7
-    assert 0.3 < copies / total < 0.5
-    assert 0.1 < sizes["progress"] / total < 0.25
-    with Store.memory() as store:
-        [report] = {step.report for step in sync_targets(store, find_targets([str(tmp_path / ".claude")]))}
-        assert not report.problems
-        (forks,) = store.row("select count(*) from sessions where relation = 'fork'")
-        assert forks > 0
+def compressed_share(home: Path) -> float:
+    """Return the compressed size of all files as a share of their size, compressed 1 MB at a time as the store does."""
+    compress = zstandard.ZstdCompressor(level=1).compress
+    files = [path.read_bytes() for path in home.rglob("*.jsonl")]
+    blocks = [data[start : start + MB] for data in files for start in range(0, len(data), MB)]
+    return sum(len(compress(block)) for block in blocks) / sum(map(len, files))
