@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
@@ -29,6 +30,7 @@ from store.errors import Refused, StoreError
 from store.text.sanitize import sanitize
 from store.text.sentences import tidy_sentences
 from tui.drafts import KEEP_SECONDS, Draft, find_left_drafts
+from tui.hangup import call_on_hangup
 from tui.messages import Copy
 from tui.palette import ActionProvider, list_actions
 from tui.privacy.app import PrivateApp
@@ -271,8 +273,11 @@ class Backscroll(PrivateApp["ResumePlan"]):
     def _protect_unsaved_text(self) -> None:
         """Keep unsaved text from now on, and name what an earlier browser could not save."""
         self.set_interval(KEEP_SECONDS, self.keep_unsaved_text)
+        loop = asyncio.get_running_loop()
         for number in END_SIGNALS if threading.current_thread() is threading.main_thread() else ():
-            asyncio.get_running_loop().add_signal_handler(number, self._end_by_signal, number)
+            loop.add_signal_handler(number, self._end_by_signal, number)
+        if not self.is_headless:
+            call_on_hangup(partial(loop.call_soon_threadsafe, self._end_by_signal, signal.SIGHUP))
         for path in find_left_drafts():
             notice = f"Text that was not saved is in {path}. Delete the file when you do not need it."
             self.notify(sanitize(notice), severity="warning", timeout=10, markup=False)

@@ -104,7 +104,7 @@ class LinkOpener:
         self._app.push_screen(AddressDialog(text, examined), go_on)
 
     def _open_address(self, address: str) -> None:
-        from tui.system_opener import find_opener, open_with_system
+        from tui.links.system_opener import find_opener, open_with_system
 
         open_with_system(find_opener("addresses"), address)
         self._app.notify("Opened the address.", timeout=3, markup=False)

@@ -20,6 +20,7 @@ from store.edits.labels import find_titles
 from store.errors import StoreError
 from store.model.knowledge import PublishedFile
 from store.model.session import Session, entry_id
+from tui.links.system_opener import find_opener, open_with_system
 from tui.messages import Copy, DataMessage
 from tui.render.published_lines import (
     PublishedRow,
@@ -30,7 +31,6 @@ from tui.render.published_lines import (
 from tui.render.styles import MUTED, session_title
 from tui.screens.store_screen import Clock
 from tui.screens.table_screen import FilteredTableScreen
-from tui.system_opener import find_opener, open_with_system
 from tui.widgets.filter_line import FilterLine
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.tables.published_table import PublishedTable

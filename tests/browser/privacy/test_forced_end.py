@@ -89,12 +89,13 @@ class Browser(Terminal):
         self.press(UNSAVED)
         self.wait_for_text(UNSAVED)
 
-    def close_terminal(self) -> None:
+    def close_terminal(self, *, with_signal: bool) -> None:
         """Close the window of the terminal. Only the first process of a session gets the signal by itself."""
         os.close(self._fd)
         self._fd = os.open(os.devnull, os.O_RDONLY)
-        os.kill(self.pid, signal.SIGHUP)
-        self._process.wait(TIMEOUT)
+        if with_signal:
+            os.kill(self.pid, signal.SIGHUP)
+        assert self._process.wait(TIMEOUT) == 128 + signal.SIGHUP
 
     def is_restored(self) -> bool:
         left_screen = self.raw.rfind(b"\x1b[?1049l") > self.raw.rfind(b"\x1b[?1049h")
@@ -147,10 +148,11 @@ def test_a_signal_ends_the_browser_as_a_person_would(browser: Browser, number: i
     assert wait_for_draft().stat().st_mode & 0o777 == 0o600
 
 
-def test_closing_the_terminal_loses_nothing(browser: Browser) -> None:
+@pytest.mark.parametrize("with_signal", [True, False])
+def test_closing_the_terminal_loses_nothing(browser: Browser, with_signal: bool) -> None:
     browser.copy_secret()
     browser.write_text()
-    browser.close_terminal()
+    browser.close_terminal(with_signal=with_signal)
     assert browser.clipboard.read_text() == ""
     browser.wait_for_worker_to_end()
     assert wait_for_draft().read_text() == UNSAVED
