@@ -1,0 +1,28 @@
+"""This module draws charts that fit into a line of a table: sparklines and bars of shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tui.render.charts.bars import EIGHTHS
+from tui.render.styles import StyledText
+
+
+def draw_sparkline(amounts: Sequence[int], cells: int) -> str:
+    """Draw amounts as a row of small bars. Neighbours are added up if there are more amounts than cells."""
+    if cells < 1 or not amounts:
+        return " " * max(cells, 0)
+    count = min(len(amounts), cells)
+    bounds = [len(amounts) * index // count for index in range(count + 1)]
+    sums = [sum(amounts[start:stop]) for start, stop in pairwise(bounds)]
+    highest = max(sums)
+    bars = "".join(EIGHTHS[-(-amount * 8 // highest)] if highest and amount > 0 else " " for amount in sums)
+    return bars.rjust(cells)
+
+
+def draw_share(share: float, cells: int, style: str = "$primary") -> list[StyledText]:
+    """Draw a share, from 0 to 1, as a line with steps of half a cell. Little is not nothing."""
+    halves = min(max(round(share * cells * 2), 1 if share > 0 else 0), cells * 2)
+    filled = "━" * (halves // 2) + "╸" * (halves % 2)
+    return [(filled, style), ("─" * (cells - len(filled)), "$foreground 18%")]
