@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from store.conversations.derive import DerivedRows, UnpairedResult, derive_rows, find_duration
 from store.errors import NotFound, Refused
 from store.model.entry import NewEntry
+from store.usage.rows import USAGE_VERSION, write_usage
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -70,7 +71,8 @@ _UPDATE_SESSION = """
         tokens_cache_write = tokens_cache_write + :cache_write,
         tokens_total = tokens_total + :input + :output + :cache_read + :cache_write,
         model = case when :model = '' then model else :model end,
-        activity = case when :activity = '' then activity else :activity end, updated_at = max(updated_at, :updated_at)
+        activity = case when :activity = '' then activity else :activity end, updated_at = max(updated_at, :updated_at),
+        usage_version = case when head is null then :usage_version else usage_version end
     where key = :session
 """
 
@@ -117,6 +119,8 @@ class _BatchWriter:
         executemany(_INSERT_TURN, [row + turn_offsets for row in rows.turns])
         call_offsets = (self.session, self.last_turn, self.first_entry)
         executemany(_INSERT_CALL, [row + call_offsets for row in rows.calls])
+        if rows.usage:
+            write_usage(self.store.connection, self.session, self.first_entry, rows.usage)
         errors = sum(self._pair_result(result) for result in rows.unpaired_results)
         self.store.search.queue_rows(
             [(self.first_entry + n, text) for n, text in rows.conversation_texts],
@@ -162,5 +166,6 @@ class _BatchWriter:
             "model": rows.model,
             "activity": rows.activity,
             "updated_at": rows.updated_at,
+            "usage_version": USAGE_VERSION,
         }
         self.store.connection.execute(_UPDATE_SESSION, changes)

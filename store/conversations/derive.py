@@ -40,6 +40,7 @@ from store.text.validate import (
     validate_integer,
     validate_text,
 )
+from store.usage.rows import UsageRow, UsageRows
 
 if TYPE_CHECKING:
     from store.conversations.record_blocks import PrebuiltBlock
@@ -115,6 +116,7 @@ class _RowBuilder:
         self._new_records: list[NewRecord] = []
         self._numbers_by_identity: dict[int, int] = {}
         self._places: dict[str, int] = {}
+        self._usage = UsageRows()
         self._calls: list[list[Any]] = []
         self._open_calls: dict[str, tuple[list[Any], str]] = {}
         "Holds the row of each call without a result, and the time that its entry states."
@@ -146,6 +148,8 @@ class _RowBuilder:
             self._add_to_counts(entry)
         if created_at > rows.updated_at:
             rows.updated_at = created_at
+        if entry.usage is not None:
+            self._usage.add(n, entry.usage, entry.model, created_at, inherited=entry.inherited)
         record = self._number_record(entry.record)
         rows.entries.append(
             (
@@ -267,6 +271,7 @@ class _RowBuilder:
     def build(self) -> DerivedRows:
         self.rows.calls = [tuple(row) for row in self._calls]
         self.rows.counts = self._counts
+        self.rows.usage = self._usage.rows()
         for number, (record, pieces) in enumerate(zip(self._new_records, self._record_pieces, strict=True)):
             place = self._places.setdefault(record.place, len(self._places))
             data = b"".join(pieces) if len(pieces) > 1 else record.data
@@ -313,6 +318,7 @@ class DerivedRows:
     "Holds the last entry, and its time, of the turn that began before this batch."
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     "turn, call id, name, status, duration, entry, part, result entry, result part, inherited"
+    usage: list[UsageRow] = field(default_factory=list)
     unpaired_results: list[UnpairedResult] = field(default_factory=list)
     conversation_texts: list[tuple[int, str]] = field(default_factory=list)
     "entry, text for the conversation index"

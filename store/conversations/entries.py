@@ -14,6 +14,7 @@ from store.conversations.tool_calls import JOIN_CALL_ENTRIES, select_calls
 from store.errors import BadValue, NotFound
 from store.model.entry import Entry, NewEntry, PairedCall, Tokens, Turn
 from store.text.validate import decode, encode
+from store.usage.rows import copy_usage
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -196,6 +197,7 @@ class Chains:
             values = {"first_key": first_key, "child": child, "parent": parent, "last_seq": copied - 1}
             connection.execute(_COPY_TURNS, values)
             connection.execute(_COPY_CALLS, values)
+            copy_usage(connection, parent, child, first_key, copied - 1)
             connection.execute("update sessions set tail = ? where key = ?", (first_key + copied - 1, child))
 
     def reassign_shared_entries(self, session: int) -> None:

@@ -305,12 +305,15 @@ class Sessions:
             self._delete_rows(session.key)
 
     def _delete_rows(self, key: int) -> None:
-        from store.search.quick_index import clear_index_if_unread  # imported here, because the first screen only lists
+        # Imported here, because the first screen only lists sessions.
+        from store.search.quick_index import clear_index_if_unread
+        from store.usage.rows import delete_usage
 
         connection = self._store.connection
         clear_index_if_unread(self._store, key)
         self._store.search.delete_rows(*self._store.search.build_rows(key))
         self._store.journal.blank_session(key)
+        delete_usage(connection, key)
         connection.execute("insert into purging (session) values (?)", (key,))
         for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published", "foreign_secrets"):
             connection.execute(f"delete from {table} where session = ?", (key,))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from store.model.session import Session
+from store.usage.rows import recount_usage
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -43,6 +44,7 @@ _CORRECT_CALLS = """
 def recount(store: Store, session: int) -> None:
     """Compute the counts of a session from its rows again."""
     store.connection.execute(_RECOUNT, {"session": session})
+    recount_usage(store.connection, session)
 
 
 class Correction(NamedTuple):
@@ -122,6 +124,7 @@ def _delete_entries_after(store: Store, session: int, after: int) -> None:
     )
     connection.execute("delete from turns where session = ? and first_seq > ?", values)
     connection.execute("update turns set last_seq = ?2 where session = ?1 and last_seq > ?2", values)
+    connection.execute(f"delete from usage where session = ?1 and entry in {deleted_keys}", values)
     connection.execute("insert into purging (session) values (?)", (session,))
     connection.execute("delete from entries where session = ? and seq > ?", values)
     connection.execute("delete from purging where session = ?", (session,))

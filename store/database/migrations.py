@@ -121,6 +121,10 @@ def m019_packed_blocks(db: Database) -> None:
     _execute(db, PACKED_BLOCKS)
 
 
+def m020_usage(db: Database) -> None:
+    _execute(db, USAGE)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -564,4 +568,46 @@ PACKED_BLOCKS = """
 alter table blocks add column packed integer not null default 0
 
 create index blocks_unpacked on blocks(key) where packed = 0
+
+# One row for each API response of a session. `call` is a hash of the vendor's id of the response, as a negative number;
+# without such an id it is a positive number that only this session knows. `counted` is 1 in one of the sessions that
+# have the response, so that a sum over it counts nothing twice. `known` says how each number is known, two bits for
+# each kind of tokens. The rows of stored sessions are derived later from their records; `usage_version` says by which
+# version of the rules.
+USAGE = """
+create table usage_models (
+    key integer primary key,
+    provider text not null,
+    model text not null,
+    unique (provider, model)
+) strict
+
+create table usage (
+    session integer not null references sessions(key),
+    call integer not null,
+    entry integer not null,
+    model integer not null references usage_models(key),
+    at integer not null,
+    input integer not null,
+    cache_read integer not null,
+    cache_write_5m integer not null,
+    cache_write_1h integer not null,
+    output integer not null,
+    reasoning integer not null,
+    known integer not null,
+    reported_cost integer,
+    counted integer not null,
+    primary key (session, call)
+) strict, without rowid
+
+create unique index usage_counted on usage(call) where counted = 1 and call < 0
+
+create index usage_uncounted on usage(call) where counted = 0 and call < 0
+
+create trigger usage_taken_over before insert on usage when new.counted = 1 and new.call < 0
+begin update usage set counted = 0 where call = new.call and call < 0 and counted = 1 and session != new.session; end
+
+alter table sessions add column usage_version integer not null default 0
+
+create index sessions_usage on sessions(usage_version)
 """

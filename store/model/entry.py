@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from store.model.status import Activity
+from store.model.usage import Usage
 
 Json = Any
 """Is any JSON value that another program wrote."""
@@ -162,6 +163,8 @@ class NewEntry:
     created_at: str = ""
     activity: Activity | None = None
     "Says what the agent does after this entry, if its record tells. When it is None, role and parts decide."
+    usage: Usage | None = None
+    "Holds the usage of the API response that its record reports. Records of one response may repeat it."
 
     def begins_turn(self) -> bool:
         if self.is_prompt is not None:

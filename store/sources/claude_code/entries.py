@@ -12,7 +12,9 @@ from typing import Any
 from store.formats.content_blocks import parse_block
 from store.model.entry import Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.model.status import QUESTION_TOOLS, Activity
+from store.model.usage import Usage
 from store.sources.claude_code.prompts import SYNTHETIC_MODEL, content_blocks, extract_prompt, extract_typed_text
+from store.sources.claude_code.usage import read_usage
 from store.sources.contract import ForeignSummary, Problem
 from store.sources.kit.jsonl import (
     MAX_LINE_BYTES,
@@ -45,8 +47,6 @@ _EVENT_TEXT_FIELDS = (
 )
 _STANDARD_BLOCKS = frozenset(["text", "thinking", "tool_use", "tool_result"])
 _MAX_OPEN_MESSAGES = 20
-_USAGE_NAMES = ("input", "output", "cache_read_input", "cache_creation_input")
-"""Names the counts of a message's usage, in the order of `Tokens`."""
 """Limits the latest messages whose state a mark keeps, since more records of them may follow."""
 
 
@@ -161,21 +161,24 @@ class ClaudeEntryReader:
             if block_id not in seen:
                 seen.add(block_id)
                 parts.append(_parse_part(block))
+        usage = read_usage(record)
         return NewEntry(
             role="assistant",
             parts=tuple(parts),
             model="" if model == SYNTHETIC_MODEL else model,
             message_key=key,
-            tokens=self._count_new_tokens(key, message.get("usage")),
+            tokens=self._count_new_tokens(key, usage),
             # Every record of a message that calls a tool says so, also the text before the call.
             activity="working" if message.get("stop_reason") == "tool_use" and not _asks_person(parts) else None,
+            usage=usage,
         )
 
-    def _count_new_tokens(self, key: str, usage: Json) -> Tokens | None:
+    def _count_new_tokens(self, key: str, usage: Usage | None) -> Tokens | None:
         """Return the tokens not counted yet. Each record of a message repeats its usage, sometimes with more."""
-        if not isinstance(usage, dict):
+        if usage is None:
             return None
-        now = Tokens(*(as_count(usage.get(f"{name}_tokens")) for name in _USAGE_NAMES))
+        written = (usage.cache_write_5m or 0) + (usage.cache_write_1h or 0)
+        now = Tokens(usage.input or 0, usage.output or 0, usage.cache_read or 0, written)
         before = self._counted_tokens.get(key) if key else None
         if before is None:
             total = new_tokens = now

@@ -27,6 +27,7 @@ from store.model.entry import (
 from store.model.status import Activity
 from store.sources.codex.files import unwrap_line
 from store.sources.codex.prompts import extract_prompt, extract_typed_text
+from store.sources.codex.usage import CodexUsageReader
 from store.sources.contract import ForeignSummary
 from store.sources.kit.jsonl import as_count, as_dict, as_str, as_time, first_str
 from store.text.validate import parse
@@ -102,7 +103,7 @@ class CodexEntryReader:
         self._outcomes = {call_id: replace(outcome) for call_id, outcome in outcomes.items()}
         self._uses_events = uses_events
         self._is_subagent = is_subagent
-        self._model = ""
+        self._usage_reader = CodexUsageReader()
         self._total_tokens = Tokens()
         self._call_times: dict[str, str] = {}
         "The times of the calls that have no result yet."
@@ -116,7 +117,7 @@ class CodexEntryReader:
         latest = list(self._outcomes.items())[-_MAX_OPEN_CALLS:]
         outcomes = {call_id: (outcome.failed, outcome.duration_ms, outcome.output) for call_id, outcome in latest}
         return {
-            "model": self._model,
+            "model": self._usage_reader.model,
             "spent": list(self._total_tokens),
             "turns": self._turn_count,
             "message": self._message_number,
@@ -126,7 +127,7 @@ class CodexEntryReader:
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        self._model, self._total_tokens = state["model"], Tokens(*state["spent"])
+        self._usage_reader.model, self._total_tokens = state["model"], Tokens(*state["spent"])
         self._turn_count, self._message_number, self._is_answering = (
             state["turns"],
             state["message"],
@@ -154,7 +155,7 @@ class CodexEntryReader:
         if entry.role == "assistant":
             self._message_number += not self._is_answering
             self._is_answering = True
-            entry.model, entry.message_key = self._model, str(self._message_number)
+            entry.model, entry.message_key = self._usage_reader.model, str(self._message_number)
         elif entry.role in ("user", "tool"):
             self._is_answering = False
         return entry
@@ -229,8 +230,7 @@ class CodexEntryReader:
 
     def _read_event(self, kind: str, payload: Mapping[str, Json]) -> NewEntry:
         name = as_str(payload.get("type")) if kind == "event_msg" else kind
-        if kind == "turn_context":
-            self._model = as_str(payload.get("model")) or self._model
+        usage = self._usage_reader.read_payload(kind, payload)
         call_id, event = parse_outcome(kind, payload)
         if call_id:
             self._outcomes.setdefault(call_id, CallOutcome()).update(event)
@@ -240,7 +240,7 @@ class CodexEntryReader:
         # Messages are already in the response items, so the event gets only its name.
         text = f"{name}: {message}" if message and not name.startswith(("user_", "agent_")) else name
         tokens = self._count_new_tokens(kind, payload)
-        return NewEntry(kind="event", text=text, tokens=tokens, activity=_EVENT_ACTIVITIES.get(name))
+        return NewEntry(kind="event", text=text, tokens=tokens, activity=_EVENT_ACTIVITIES.get(name), usage=usage)
 
     def _read_shown_event(self, name: str, payload: Mapping[str, Json]) -> NewEntry | None:
         """Return the message in an event, for a rollout without response items."""

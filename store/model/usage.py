@@ -1,0 +1,86 @@
+"""This module defines usage: the tokens of one API response, by kind, and how each number is known."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TOKEN_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning")
+"""Names the kinds of tokens. They add up without `reasoning`, which is a part of `output`."""
+
+MAX_COUNT = 1_000_000_000
+"""Is the largest number of tokens of one response. No model takes a thousandth of it, so a larger number is wrong."""
+
+MICRO_DOLLARS = 1_000_000
+MAX_REPORTED_DOLLARS = 1_000_000
+
+MEASURED, ESTIMATED, ABSENT = 0, 1, 2
+"""Say how a number is known: its agent reported it, it was concluded from other numbers, or nobody reported it."""
+
+
+class Usage(NamedTuple):
+    """Counts the tokens of one API response. None stands for a number that the agent did not report."""
+
+    input: int | None = None
+    "Does not include tokens that were read from a cache or written to one."
+    cache_read: int | None = None
+    cache_write_5m: int | None = None
+    cache_write_1h: int | None = None
+    output: int | None = None
+    "Includes reasoning, for every vendor."
+    reasoning: int | None = None
+    model: str = ""
+    "Is empty if the entry names the model."
+    provider: str = ""
+    response_id: str = ""
+    "Is the vendor's id of the response. The same id in another session is the same response."
+    report_id: str = ""
+    "Is the same for all reports of one response within a session. It matters only without a response id."
+    cost: int | None = None
+    "Is what the agent says that it cost, in micro-dollars."
+    estimated: tuple[str, ...] = ()
+    "Names the kinds of tokens that were concluded from other numbers."
+
+    def pack_numbers(self) -> tuple[int, ...]:
+        """Return the number of tokens of each kind, and how they are known as one number with two bits for each kind.
+
+        An import calls this for every response, so it is written for speed.
+        """
+        read, short, long, reasoning = self.cache_read, self.cache_write_5m, self.cache_write_1h, self.reasoning
+        known = 0 if self.input is not None else ABSENT
+        if read is None:
+            known |= ABSENT << 2
+        if short is None:
+            known |= ABSENT << 4
+        if long is None:
+            known |= ABSENT << 6
+        if self.output is None:
+            known |= ABSENT << 8
+        if reasoning is None:
+            known |= ABSENT << 10
+        for kind in self.estimated:
+            known |= ESTIMATED << 2 * TOKEN_KINDS.index(kind)
+        return (self.input or 0, read or 0, short or 0, long or 0, self.output or 0, reasoning or 0, known)
+
+
+def unpack_knowledge(packed: int) -> dict[str, int]:
+    """Return how the number of each kind is known."""
+    return {kind: packed >> 2 * position & 3 for position, kind in enumerate(TOKEN_KINDS)}
+
+
+def as_tokens(value: object) -> int | None:
+    """Return a number of tokens. Return None for a value that cannot be one, which the record still holds."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
+
+
+def as_micro_dollars(dollars: object) -> int | None:
+    """Return an amount of money that an agent reported. Return None for a value that cannot be one."""
+    if not isinstance(dollars, int | float) or isinstance(dollars, bool) or not 0 <= dollars <= MAX_REPORTED_DOLLARS:
+        return None
+    return round(dollars * MICRO_DOLLARS)
+
+
+def without_cached(total: int | None, *cached: int | None) -> int | None:
+    """Return the input without its cached part, for vendors whose input includes it."""
+    return None if total is None else max(total - sum(count or 0 for count in cached), 0)

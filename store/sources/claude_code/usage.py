@@ -1,0 +1,41 @@
+"""This module reads the usage in a record of Claude Code. Anthropic counts cached tokens apart from the input."""
+
+from __future__ import annotations
+
+from store.model.entry import Json
+from store.model.usage import Usage, as_micro_dollars, as_tokens
+from store.sources.claude_code.prompts import SYNTHETIC_MODEL
+from store.sources.kit.jsonl import as_dict, as_str
+
+
+def read_usage(record: Json) -> Usage | None:
+    """Return the usage of a response. All records of one response repeat it under the same id."""
+    fields = as_dict(record)
+    message = as_dict(fields.get("message"))
+    usage = message.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    model = as_str(message.get("model"))
+    if model == SYNTHETIC_MODEL:
+        if not usage.get("output_tokens"):
+            return None  # the program itself wrote the message, usually about an error
+        model = ""
+    written = as_tokens(usage.get("cache_creation_input_tokens"))
+    by_lifetime = as_dict(usage.get("cache_creation"))
+    five_minutes = as_tokens(by_lifetime.get("ephemeral_5m_input_tokens"))
+    one_hour = as_tokens(by_lifetime.get("ephemeral_1h_input_tokens"))
+    is_split = five_minutes is not None or one_hour is not None
+    return Usage(
+        as_tokens(usage.get("input_tokens")),
+        as_tokens(usage.get("cache_read_input_tokens")),
+        # Five minutes are the default of the API.
+        five_minutes if is_split else written,
+        one_hour,
+        as_tokens(usage.get("output_tokens")),
+        as_tokens(as_dict(usage.get("output_tokens_details")).get("thinking_tokens")),
+        model,
+        "anthropic",
+        as_str(message.get("id")),
+        cost=as_micro_dollars(fields.get("costUSD")),
+        estimated=() if is_split or not written else ("cache_write_5m",),
+    )

@@ -1,0 +1,1 @@
+"""This package computes tokens, cost and statistics from the usage that sources read."""

@@ -1,0 +1,139 @@
+"""This module writes the rows of the table `usage`, and decides which session counts a response.
+
+A response may be in several sessions: in a fork, in a copy that a resume made, in a sidechain. All of them have a row
+for it, and one row is counted. The others are shown where the session is shown, and left out of every sum.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from store.model.usage import TOKEN_KINDS, Usage
+from store.text.validate import replace_surrogates
+
+USAGE_VERSION = 1
+"""Is raised when sources understand more of the usage in their records. Stored sessions are then derived again."""
+
+MIN_UNIQUE_ID = 16
+"""Is the length from which the id of a response is unique everywhere. Some servers only number their responses."""
+
+UsageRow = tuple[Any, ...]
+"""Holds: entry in its batch, call or 0, inherited, time, provider, model, a number for each kind, known, cost or -1."""
+
+_OUTPUT = 6 + TOKEN_KINDS.index("output")
+
+_IS_COUNTED_ELSEWHERE = """
+    exists (
+        select 1 from usage as twins join sessions on sessions.key = twins.session
+        where twins.call = {call} and twins.call < 0 and twins.counted = 1 and twins.session != {session}
+            {condition}
+    )
+"""
+# A session that is read again takes its responses over from the older version of itself, which is hidden.
+_IS_TAKEN = _IS_COUNTED_ELSEWHERE.format(call="?2", session="?15", condition="and relation is not 'superseded'")
+_NUMBERS = ", ".join(TOKEN_KINDS)
+# ?1 to ?14 are the columns of a row; ?15 session, ?16 first entry of the batch.
+_INSERT = f"""
+    insert into usage (session, call, entry, model, at, {_NUMBERS}, known, reported_cost, counted)
+    values (?15, iif(?2 = 0, ?1 + ?16, ?2), ?1 + ?16,
+        (select key from usage_models where provider = ?5 and model = ?6),
+        coalesce(cast(strftime('%s', ?4) as integer), 0), ?7, ?8, ?9, ?10, ?11, ?12, ?13, nullif(?14, -1),
+        ?3 = 0 and (?2 >= 0 or not {_IS_TAKEN}))
+    on conflict (session, call) do update set entry = excluded.entry, model = excluded.model, at = excluded.at,
+        {", ".join(f"{kind} = excluded.{kind}" for kind in TOKEN_KINDS)},
+        known = excluded.known, reported_cost = excluded.reported_cost
+    where excluded.output >= usage.output
+"""
+_ADD_MODEL = "insert or ignore into usage_models (provider, model) values (?, ?)"
+_COPY = f"""
+    insert into usage (session, call, entry, model, at, {_NUMBERS}, known, reported_cost, counted)
+    select :child, iif(call = usage.entry, :first_key + seq, call), :first_key + seq, usage.model, at,
+        {_NUMBERS}, known, reported_cost, 0
+    from usage join entries on entries.key = usage.entry
+    where usage.session = :parent and seq between 0 and :last_seq
+"""
+_COUNT_NONE = "update usage set counted = 0 where session = ? and counted = 1"
+_COUNT_OWN = f"""
+    update usage set counted = 1
+    where session = ?1 and (select inherited from entries where key = usage.entry) = 0
+        and (call >= 0 or not {_IS_COUNTED_ELSEWHERE.format(call="usage.call", session="?1", condition="")})
+"""
+# Gives the responses that this session does not count to the oldest of the other sessions that have them.
+_COUNT_TWINS = """
+    update usage set counted = 1 where counted = 0 and (session, call) in (
+        select min(twins.session), twins.call
+        from usage as own cross join usage as twins on twins.call = own.call and twins.call < 0 and twins.counted = 0
+        join entries on entries.key = twins.entry and entries.inherited = 0
+        where own.session = ?1 and own.counted = 0 and own.call < 0 and twins.session != ?1
+            and not exists (
+                select 1 from usage as rivals where rivals.call = own.call and rivals.call < 0 and rivals.counted = 1)
+        group by twins.call
+    )
+"""
+
+
+class UsageRows:
+    """Collects the rows of a batch of entries. A later report of the same response replaces an earlier one."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, UsageRow] = {}
+
+    def add(self, n: int, usage: Usage, model: str, created_at: str, *, inherited: bool) -> None:
+        row = _build_row(n, usage, model, created_at, inherited)
+        key = row[1] or n
+        before = self._rows.get(key)
+        if before is None or row[_OUTPUT] >= before[_OUTPUT]:
+            self._rows[key] = row
+
+    def rows(self) -> list[UsageRow]:
+        return list(self._rows.values())
+
+
+def _build_row(n: int, usage: Usage, model: str, created_at: str, inherited: bool) -> UsageRow:
+    numbers = usage.pack_numbers()
+    names = (_clean_name(usage.provider), _clean_name(usage.model or model))
+    cost = -1 if usage.cost is None else usage.cost
+    return (n, _hash_call(usage), int(inherited), created_at, *names, *numbers, cost)
+
+
+_clean_name = lru_cache(maxsize=1_000)(replace_surrogates)
+
+
+def _hash_call(usage: Usage) -> int:
+    """Return a number for the response: negative if it has a unique id, 0 if nothing identifies it."""
+    name = usage.response_id or usage.report_id
+    if not name:
+        return 0
+    number = int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()) >> 2 | 1 << 61
+    return -number if len(usage.response_id) >= MIN_UNIQUE_ID else number
+
+
+def write_usage(connection: sqlite3.Connection, session: int, first_entry: int, rows: Iterable[UsageRow]) -> None:
+    """Insert or replace the rows of a batch. The entries and their session are written before."""
+    rows = list(rows)
+    connection.executemany(_ADD_MODEL, {row[4:6] for row in rows})
+    connection.executemany(_INSERT, [(*row, session, first_entry) for row in rows])
+
+
+def copy_usage(connection: sqlite3.Connection, parent: int, child: int, first_key: int, last_seq: int) -> None:
+    """Copy the rows of inherited entries to a fork, where they are not counted."""
+    values = {"parent": parent, "child": child, "first_key": first_key, "last_seq": last_seq}
+    connection.execute(_COPY, values)
+
+
+def recount_usage(connection: sqlite3.Connection, session: int) -> None:
+    """Decide again which responses the session counts, after its entries changed or became inherited."""
+    connection.execute(_COUNT_NONE, (session,))
+    connection.execute(_COUNT_OWN, (session,))
+    connection.execute(_COUNT_TWINS, (session,))
+
+
+def delete_usage(connection: sqlite3.Connection, session: int) -> None:
+    """Delete the rows of a session. Other sessions that have the same responses count them from now on."""
+    connection.execute(_COUNT_NONE, (session,))
+    connection.execute(_COUNT_TWINS, (session,))
+    connection.execute("delete from usage where session = ?", (session,))
