@@ -10,7 +10,7 @@ TEST_READY := .venv/.test-ready
 LOCK_ENV := build/lock-env
 PIP := PYTHONUNBUFFERED=1 $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: help env run test test-all test-agents check format bench screenshots lock clean
+.PHONY: help env run test test-all test-agents check format bench screenshots prices lock clean
 
 help:
 	@echo "make run          install what running needs, and open the browser (ARGS=... goes to backscroll)"
@@ -21,6 +21,7 @@ help:
 	@echo "make format       format the code, and fix what ruff can fix"
 	@echo "make bench        measure against other programs and print a table (ARGS=\"--small\", ARGS=\"--only archive --runs 5\")"
 	@echo "make screenshots  renew the pictures in screenshots/"
+	@echo "make prices       take the newest rates of models from genai-prices into store/usage/prices.json"
 	@echo "make lock         pin the newest versions in all lock files"
 	@echo "make clean        remove the environment and everything built"
 
@@ -89,6 +90,11 @@ bench: $(DEV_READY)
 screenshots: $(DEV_READY)
 	$(BIN)/python screenshots/make.py
 	$(BIN)/python screenshots/tour.py
+
+# genai-prices is installed apart from .venv, because nothing else needs it.
+prices: $(READY)
+	@$(PIP) --quiet --upgrade --target build/prices genai-prices
+	PYTHONPATH=build/prices $(BIN)/python -m store.usage.bake_prices
 
 # uv resolves versions for all platforms together, which pip cannot do. Nothing else needs uv.
 COMPILE = $(LOCK_ENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \

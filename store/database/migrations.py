@@ -121,6 +121,7 @@ def m019_packed_blocks(db: Database) -> None:
     _execute(db, PACKED_BLOCKS)
 
 
+@migrations()
 def m020_usage(db: Database) -> None:
     _execute(db, USAGE)
 
@@ -568,6 +569,7 @@ PACKED_BLOCKS = """
 alter table blocks add column packed integer not null default 0
 
 create index blocks_unpacked on blocks(key) where packed = 0
+"""
 
 # One row for each API response of a session. `call` is a hash of the vendor's id of the response, as a negative number;
 # without such an id it is a positive number that only this session knows. `counted` is 1 in one of the sessions that

@@ -1,0 +1,129 @@
+"""This program writes the rate table of the package from the data of genai-prices. `make prices` runs it.
+
+genai-prices is needed only here: it takes half a second to import. Its terms become ours as follows.
+
+- A condition on names becomes a pattern: `x*` begins with x, `*x` ends with it, `*x*` contains it, `/x/` is a regular
+  expression. All patterns that are joined with `&` must match.
+- A rate that is missing is that of the next wider kind, as the vendors do it: cache reads and writes cost as much as
+  input, cache writes for an hour as much as those for five minutes, and reasoning as much as output.
+- A rate for some hours of the day is left out, and so are those for batches and for faster processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from store.usage.prices import BAKED_TABLE, MICRO_DOLLARS_PER_DOLLAR, SCHEMA
+
+PACKAGE = "genai-prices"
+_FALLBACKS = {
+    "cache_read": "input",
+    "cache_write_5m": "input",
+    "cache_write_1h": "cache_write_5m",
+    "reasoning": "output",
+}
+_PRICE_NAMES = {
+    "input": "input_mtok",
+    "cache_read": "cache_read_mtok",
+    "cache_write_5m": "cache_write_mtok",
+    "cache_write_1h": "cache_write_1h_mtok",
+    "output": "output_mtok",
+    "reasoning": "output_reasoning_mtok",
+}
+
+
+def main(path: Path = BAKED_TABLE) -> None:
+    """Write the table. Its date says when it was taken from the package."""
+    from genai_prices import data
+
+    providers = [_convert_provider(provider) for provider in data.providers]
+    table = {
+        "schema": SCHEMA,
+        "name": PACKAGE,
+        "version": version(PACKAGE),
+        "date": datetime.now(UTC).date().isoformat(),
+        "providers": [provider for provider in providers if provider["models"]],
+    }
+    lines = orjson.dumps(table).replace(b'{"id":', b'\n{"id":')
+    path.write_bytes(lines + b"\n")
+
+
+def _convert_provider(provider: Any) -> dict[str, Any]:
+    models = ((model, list(_convert_prices(model.prices))) for model in provider.models)
+    return {
+        "id": provider.id,
+        "names": _convert_match(provider.provider_match),
+        "model_names": _convert_match(provider.model_match),
+        "fallbacks": provider.fallback_model_providers or [],
+        "models": [
+            {"id": model.id, "names": _convert_match(model.match), "window": model.context_window, "rates": rates}
+            for model, rates in models
+            if rates
+        ],
+    }
+
+
+def _convert_match(clause: Any) -> list[str]:
+    """Return the patterns of a condition, any of which must match."""
+    match type(clause).__name__:
+        case "NoneType":
+            return []
+        case "ClauseOr":
+            return [pattern for part in clause.or_ for pattern in _convert_match(part)]
+        case "ClauseAnd":
+            parts = [_convert_match(part) for part in clause.and_]
+            joined = [""]
+            for patterns in parts:
+                joined = [f"{before}&{pattern}" if before else pattern for before in joined for pattern in patterns]
+            return joined
+        case "ClauseStartsWith":
+            return [f"{clause.starts_with}*"]
+        case "ClauseEndsWith":
+            return [f"*{clause.ends_with}"]
+        case "ClauseContains":
+            return [f"*{clause.contains}*"]
+        case "ClauseEquals":
+            return [clause.equals]
+        case "ClauseRegex":
+            return [f"/{clause.regex}/"]
+    raise ValueError(f"genai-prices has a new kind of condition: {clause!r}")
+
+
+def _convert_prices(prices: Any) -> Iterator[dict[str, Any]]:
+    for condition in prices if isinstance(prices, list) else [prices]:
+        constraint = getattr(condition, "constraint", None)
+        if type(constraint).__name__ == "TimeOfDateConstraint":
+            continue
+        start = constraint.start_date.isoformat() if constraint else ""
+        price: Any = getattr(condition, "prices", condition)
+        if price.input_mtok is None and price.output_mtok is None:
+            continue
+        amounts = {kind: getattr(price, name, None) for kind, name in _PRICE_NAMES.items()}
+        thresholds = {tier.start for amount in amounts.values() for tier in getattr(amount, "tiers", ())}
+        for threshold in sorted({0, *thresholds}):
+            yield {"from": start, "over": threshold} | _rates_over(threshold, amounts)
+
+
+def _rates_over(threshold: int, amounts: dict[str, Any]) -> dict[str, int]:
+    """Return the rates of requests with more input than the threshold, in micro-dollars per million tokens."""
+    rates: dict[str, int] = {}
+    for kind in _PRICE_NAMES:
+        amount = getattr(amounts[kind], "base", amounts[kind])
+        for tier in getattr(amounts[kind], "tiers", ()):
+            amount = tier.price if tier.start <= threshold else amount
+        if amount is None:
+            rates[kind] = rates[_FALLBACKS[kind]] if kind in _FALLBACKS else 0
+        else:
+            rates[kind] = round(Decimal(amount) * MICRO_DOLLARS_PER_DOLLAR)
+    return rates
+
+
+if __name__ == "__main__":
+    main()
