@@ -36,6 +36,7 @@ from tui.palette import ActionProvider, list_actions
 from tui.privacy.app import PrivateApp
 from tui.privacy.terminal_filter import TerminalFilter
 from tui.render import glyphs
+from tui.render.session_lines import abbreviate_home
 from tui.render.styles import THEME
 from tui.screens.browser.empty_list import DemoMade
 from tui.screens.browser.screen import BrowserScreen
@@ -279,7 +280,9 @@ class Backscroll(PrivateApp["ResumePlan"]):
         if not self.is_headless:
             call_on_hangup(partial(loop.call_soon_threadsafe, self._end_by_signal, signal.SIGHUP))
         for path in find_left_drafts():
-            notice = f"Text that was not saved is in {path}. Delete the file when you do not need it."
+            notice = (
+                f"Text that was not saved is in {abbreviate_home(str(path))}. Delete the file when you do not need it."
+            )
             self.notify(sanitize(notice), severity="warning", timeout=10, markup=False)
 
     def keep_unsaved_text(self) -> None:

@@ -80,10 +80,17 @@ class Pty:
 
 
 class Terminal(Pty):
-    def __init__(self, code: str | Path, *arguments: str, columns: int = 100, rows: int = 30) -> None:
+    def __init__(
+        self,
+        code: str | Path,
+        *arguments: str,
+        columns: int = 100,
+        rows: int = 30,
+        env: Mapping[str, str] = os.environ,
+    ) -> None:
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
-        super().__init__(code, *arguments, columns=columns, rows=rows)
+        super().__init__(code, *arguments, columns=columns, rows=rows, env=env)
 
     @property
     def lines(self) -> Sequence[str]:

@@ -124,7 +124,8 @@ class PrivateApp(HookedApp[Result]):
     def copy_secret(self, value: SecretValue, description: str) -> None:
         from tui.privacy.clipboard import copy_secret
 
-        copied = copy_secret(value.text)
+        self.clear_copied_secret()
+        copied = copy_secret(value.text, CLIPBOARD_SECONDS)
         self.call_from_thread(self._finish_secret_copy, value, copied, description)
 
     def _finish_secret_copy(self, value: SecretValue, copied: CopiedSecret | None, description: str) -> None:

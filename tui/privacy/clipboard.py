@@ -1,20 +1,30 @@
 """This module copies text to the clipboard: on this machine, in tmux, or through ssh.
 
-A copied secret is removed from the clipboard later, if it is still there.
+A copied secret is removed from the clipboard later, if it is still there. The browser does that itself; a small process
+that runs as long as the secret may be on the clipboard does it if the browser is killed or suspended. The process knows
+a digest of the secret, not the secret.
 """
 
 from __future__ import annotations
 
 import hmac
 import os
+import select
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, get_args
 
 TIMEOUT_SECONDS = 2.0
 """Limits the time that a clipboard program may take."""
+
+PROCESS_DELAY_SECONDS = 5.0
+"""The process waits this much longer than the browser, so that usually only the browser clears the clipboard."""
+
+KEY_BYTES = 32
 
 ClipboardKind = Literal["tmux", "here"]
 """Names the clipboard: that of the tmux around the program, or that of this machine."""
@@ -27,31 +37,49 @@ def copy_locally(text: str, environ: Mapping[str, str] = os.environ) -> bool:
     return _copy_text(text, environ) is not None
 
 
-def copy_secret(text: str, environ: Mapping[str, str] = os.environ) -> CopiedSecret | None:
-    """Copy a secret as `copy_locally` does. Return None if only the terminal can copy it, and cannot clear it."""
+def copy_secret(text: str, seconds: float, environ: Mapping[str, str] = os.environ) -> CopiedSecret | None:
+    """Copy a secret as `copy_locally` does. Return None if only the terminal can copy it, and cannot clear it.
+
+    The caller clears the clipboard after these seconds. A process does it if the caller has ended or is suspended.
+    """
+    key = os.urandom(KEY_BYTES)
+    digest = _compute_digest(text, key)
+    process = ClearingProcess(key, digest, seconds)  # first, because we may be killed right after copying
     clipboard = _copy_text(text, environ)
-    return CopiedSecret(clipboard, text) if clipboard is not None else None
+    if clipboard is None:
+        process.end()
+        return None
+    return CopiedSecret(clipboard, key, digest, process)
 
 
 class CopiedSecret:
     """Recognizes a copied secret by its digest, without keeping it."""
 
-    def __init__(self, clipboard: ClipboardKind, text: str) -> None:
+    def __init__(self, clipboard: ClipboardKind, key: bytes, digest: bytes, process: ClearingProcess) -> None:
         self.clipboard = clipboard
-        self._key = os.urandom(32)
-        self._digest = self._compute_digest(text)
-
-    def _compute_digest(self, text: str) -> bytes:
-        return blake2b(text.encode("utf-8", "surrogatepass"), key=self._key).digest()
+        self._key = key
+        self._digest = digest
+        self._process = process
 
     def clear(self) -> bool:
         """Clear the clipboard if it still contains the secret, and return whether it is gone. Call this in a thread."""
-        text = _run_tmux("save-buffer", "-") if self.clipboard == "tmux" else _paste_with_pyperclip()
-        if text is None:
-            return False
-        if hmac.compare_digest(self._compute_digest(text), self._digest):
-            return _run_tmux("delete-buffer") is not None if self.clipboard == "tmux" else _copy_with_pyperclip("")
-        return True
+        is_gone = _clear_clipboard(self.clipboard, self._key, self._digest)
+        self._process.end()
+        return is_gone
+
+
+def _compute_digest(text: str, key: bytes) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), key=key).digest()
+
+
+def _clear_clipboard(clipboard: ClipboardKind, key: bytes, digest: bytes) -> bool:
+    """Clear a clipboard if it contains the text with this digest, and return whether the text is gone."""
+    text = _run_tmux("save-buffer", "-") if clipboard == "tmux" else _paste_with_pyperclip()
+    if text is None:
+        return False
+    if hmac.compare_digest(_compute_digest(text, key), digest):
+        return _run_tmux("delete-buffer") is not None if clipboard == "tmux" else _copy_with_pyperclip("")
+    return True
 
 
 def _copy_text(text: str, environ: Mapping[str, str]) -> ClipboardKind | None:
@@ -99,3 +127,47 @@ def _run_tmux(*command: str, stdin_text: str = "") -> str | None:
     except (OSError, UnicodeError, subprocess.SubprocessError):
         return None
     return result.stdout.decode("utf-8", "surrogateescape") if result.returncode == 0 else None
+
+
+# ── the process that clears the clipboard if the browser cannot ───────────────────────────────────
+
+
+class ClearingProcess:
+    """Starts the process in a session of its own, so that what ends the browser and its terminal does not end it.
+
+    Only the digest and its key are sent to it, through a pipe, because other users can see the arguments.
+    """
+
+    def __init__(self, key: bytes, digest: bytes, seconds: float) -> None:
+        command = [sys.executable, "-P", "-m", "tui.privacy.clipboard", str(seconds + PROCESS_DELAY_SECONDS)]
+        devnull = subprocess.DEVNULL
+        self._process: subprocess.Popen[bytes] | None = None
+        with suppress(OSError):
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=devnull, stderr=devnull, start_new_session=True
+            )
+            self._send(key + digest)
+
+    def _send(self, data: bytes) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+
+    def end(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.kill()
+            self._process.wait()
+            with suppress(OSError):
+                self._process.stdin.close()
+
+
+def main() -> None:
+    """Wait until the browser has ended, which closes stdin, or has had enough time. Then clear the clipboard."""
+    key, digest = sys.stdin.buffer.read(KEY_BYTES), sys.stdin.buffer.read(blake2b.MAX_DIGEST_SIZE)
+    select.select([sys.stdin], [], [], float(sys.argv[1]))
+    for clipboard in get_args(ClipboardKind):
+        _clear_clipboard(clipboard, key, digest)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import base64
+import time
 from pathlib import Path
 
 import pyperclip
 import pytest
-from browser_driver import fill_store, make_browser, wait_for_text, wait_until
-from fake_clipboard import FakeClipboard
+from browser_driver import TIMEOUT, fill_store, make_browser, wait_for_text, wait_until
+from fake_clipboard import ClipboardProgram, FakeClipboard
 
 from store.store import Store
 from tui.messages import Copy
 from tui.privacy import clipboard as copying
-from tui.privacy.clipboard import copy_locally
+from tui.privacy.clipboard import copy_locally, copy_secret
 
 TEXT = "naïve ünïcode 日本語 \x1b[2J\n'quoted' $(not run)"
 
@@ -102,6 +103,22 @@ def test_over_ssh_only_the_terminal_or_tmux_gets_the_text(
     assert (clipboard.text, programs.received("tmux")) == ("", None)
     assert copy_locally(TEXT, {name: "10.0.0.1", "TMUX": "x"})
     assert programs.received("tmux") == TEXT
+
+
+def test_a_secret_is_cleared_even_if_the_browser_is_suspended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suspended browser has no timer; here nobody calls `clear` at all."""
+    program = ClipboardProgram(tmp_path)
+    for name, value in program.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(copying, "PROCESS_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(pyperclip, "copy", pyperclip.init_xclip_clipboard()[0])
+    copied = copy_secret(TEXT, 0.5)
+    deadline = time.monotonic() + TIMEOUT
+    while program.text and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert program.text == ""
+    assert copied is not None
+    copied.clear()
 
 
 # ── in the browser ────────────────────────────────────────────────────────────────────────────────

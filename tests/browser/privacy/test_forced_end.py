@@ -11,10 +11,12 @@ import signal
 import termios
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from browser_driver import TIMEOUT, add_session, prompt_entry, time_ago
+from fake_clipboard import ClipboardProgram
 from pty_terminal import Terminal
 
 from store.store import Store
@@ -24,11 +26,10 @@ SECRET = "secret-on-the-clipboard-4711"
 UNSAVED = "a long text that was not saved"
 F6, F7, F8, F9 = "\x1b[17~", "\x1b[18~", "\x1b[19~", "\x1b[20~"
 
-# Keeps the clipboard in a file, and the id of the worker in another one.
+# Keeps the id of the worker in a file.
 BROWSE = """
 import sys
 from pathlib import Path
-import pyperclip
 import tui.app
 from textual.binding import Binding
 import tui.main
@@ -36,9 +37,7 @@ from tui.dialogs.text import MultilineDialog
 from tui.privacy.secret_value import SecretValue
 from tui.screens.secrets import SecretsScreen
 
-path, clipboard, secret = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-pyperclip.copy = clipboard.write_text
-pyperclip.paste = clipboard.read_text
+path, secret = Path(sys.argv[1]), sys.stdin.readline().strip()
 
 class Watched(tui.app.Backscroll):
     BINDINGS = [
@@ -73,15 +72,16 @@ class Browser(Terminal):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.clipboard = folder / "clipboard"
-        super().__init__(BROWSE, str(folder / "store.db"), str(self.clipboard), SECRET, columns=160)
+        self.clipboard = ClipboardProgram(folder)
+        super().__init__(BROWSE, str(folder / "store.db"), columns=160, env={**os.environ, **self.clipboard.environ})
+        self.press(f"{SECRET}\n")
         self._modes = termios.tcgetattr(self._fd)
         self.wait_for_text("Only one")
 
     def copy_secret(self) -> None:
         self.press(F6)
         self.wait_for_text("The clipboard is cleared")
-        assert self.clipboard.read_text() == SECRET
+        assert self.clipboard.text == SECRET
 
     def write_text(self) -> None:
         self.press(F7)
@@ -103,11 +103,23 @@ class Browser(Terminal):
         return left_screen and shows_cursor and termios.tcgetattr(self._fd)[3] == self._modes[3]
 
     def wait_for_worker_to_end(self) -> None:
-        worker = int((self.folder / "worker").read_text())
-        deadline = time.monotonic() + TIMEOUT
-        while _is_running(worker) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not _is_running(worker)
+        wait_for_end(int((self.folder / "worker").read_text()))
+
+    def find_clearing_process(self) -> int:
+        """Return the id of the process that would clear the clipboard."""
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == self.pid and b"tui.privacy.clipboard" in (folder / "cmdline").read_bytes():
+                    return int(folder.name)
+        raise AssertionError("no process would clear the clipboard")
+
+
+def wait_for_end(pid: int) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while _is_running(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _is_running(pid)
 
 
 def _is_running(pid: int) -> bool:
@@ -128,8 +140,9 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
 
 
 def wait_for_draft() -> Path:
+    """Wait until the whole text is kept. A draft may have been kept while the text was typed."""
     deadline = time.monotonic() + TIMEOUT
-    while not list(drafts_folder().glob("*.md")) and time.monotonic() < deadline:
+    while [path.read_text() for path in drafts_folder().glob("*.md")] != [UNSAVED] and time.monotonic() < deadline:
         time.sleep(0.05)
     (draft,) = drafts_folder().glob("*.md")
     return draft
@@ -142,7 +155,7 @@ def test_a_signal_ends_the_browser_as_a_person_would(browser: Browser, number: i
     os.kill(browser.pid, number)
     assert browser.wait_for_exit() == 128 + number
     assert browser.is_restored()
-    assert browser.clipboard.read_text() == ""
+    assert browser.clipboard.text == ""
     browser.wait_for_worker_to_end()
     assert wait_for_draft().read_text() == UNSAVED
     assert wait_for_draft().stat().st_mode & 0o777 == 0o600
@@ -153,7 +166,7 @@ def test_closing_the_terminal_loses_nothing(browser: Browser, with_signal: bool)
     browser.copy_secret()
     browser.write_text()
     browser.close_terminal(with_signal=with_signal)
-    assert browser.clipboard.read_text() == ""
+    assert browser.clipboard.text == ""
     browser.wait_for_worker_to_end()
     assert wait_for_draft().read_text() == UNSAVED
 
@@ -165,7 +178,7 @@ def test_an_error_in_a_handler_loses_nothing(browser: Browser) -> None:
     assert browser.wait_for_exit() == 1
     assert browser.is_restored()
     assert b"RuntimeError" in browser.raw
-    assert browser.clipboard.read_text() == ""
+    assert browser.clipboard.text == ""
     browser.wait_for_worker_to_end()
     assert wait_for_draft().read_text() == UNSAVED
 
@@ -180,6 +193,27 @@ def test_an_error_beside_a_secret_does_not_quote_it(browser: Browser) -> None:
     assert SECRET.encode() not in output
 
 
+@pytest.mark.parametrize(("copied_since", "left"), [(None, ""), ("something else", "something else")])
+def test_a_kill_clears_the_clipboard_of_the_secret_alone(browser: Browser, copied_since: str | None, left: str) -> None:
+    browser.copy_secret()
+    process = browser.find_clearing_process()
+    if copied_since is not None:
+        browser.clipboard.text = copied_since
+    os.killpg(browser.pid, signal.SIGKILL)
+    assert browser.wait_for_exit() == -signal.SIGKILL
+    wait_for_end(process)
+    assert browser.clipboard.text == left
+
+
+def test_the_process_that_clears_the_clipboard_does_not_show_the_secret(browser: Browser) -> None:
+    browser.copy_secret()
+    process = Path(f"/proc/{browser.find_clearing_process()}")
+    assert not any(SECRET.encode() in (process / name).read_bytes() for name in ("cmdline", "environ"))
+    browser.press("q")
+    assert browser.wait_for_exit() == 0
+    assert not process.exists()
+
+
 def test_unsaved_text_survives_a_kill_and_is_named_at_the_next_start(browser: Browser) -> None:
     browser.write_text()
     draft = wait_for_draft()
@@ -188,7 +222,8 @@ def test_unsaved_text_survives_a_kill_and_is_named_at_the_next_start(browser: Br
     browser.wait_for_worker_to_end()
     assert draft.read_text() == UNSAVED
     with Browser(browser.folder) as next_browser:
-        next_browser.wait_for_text("Text that was not saved is in", draft.name)
+        seconds = draft.name.partition(".")[0]  # the notification breaks the line after it
+        next_browser.wait_for_text("Text that was not saved is in", f"~/.local/state/backscroll/drafts/{seconds}")
         next_browser.press("q")
         assert next_browser.wait_for_exit() == 0
     assert draft.exists()
