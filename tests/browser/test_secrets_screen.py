@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
+from time import monotonic, sleep
 from typing import Any
 
 import pyperclip
 import pytest
 from browser_driver import (
+    TIMEOUT,
     add_session,
     answer_entry,
     fill_store,
@@ -28,11 +31,15 @@ from write_back_roundtrip import WriteBackCase
 
 from store.errors import NotFound
 from store.model.entry import NewEntry, ToolCall
+from store.model.knowledge import SecretUse
 from store.model.session import Session
+from store.secrets.usage import find_uses
 from store.store import Store
 from tui.app import Backscroll
 from tui.dialogs.secret import PassphraseDialog
 from tui.privacy import app as locking
+from tui.privacy.secret_value import SecretValue
+from tui.render.secret_lines import SecretRow
 from tui.screens import secrets as screens
 from tui.screens.secrets import SecretsScreen
 from tui.widgets.secret_view import HiddenInput
@@ -132,6 +139,32 @@ async def test_a_revealed_value_is_hidden_after_a_while(
         await wait_for_text(pilot, VALUE, "hides in")
         await until_hidden(pilot)
         assert "hides in" not in screen_text(pilot)
+
+
+async def test_a_value_is_revealed_while_its_uses_are_found(
+    store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_reading = Event()
+
+    def find_uses_later(*arguments: Any) -> dict[str, list[SecretUse]]:
+        is_reading.wait(TIMEOUT)
+        return find_uses(*arguments)
+
+    def read_value_later(screen: SecretsScreen, row: SecretRow) -> SecretValue:
+        is_reading.set()
+        deadline = monotonic() + TIMEOUT
+        while (selected := screen.table.selected) and selected.uses is None and monotonic() < deadline:
+            sleep(0.01)
+        return read_value(screen, row)
+
+    read_value = SecretsScreen._read_value
+    monkeypatch.setattr(screens, "find_uses", find_uses_later)
+    monkeypatch.setattr(SecretsScreen, "_read_value", read_value_later)
+    async with make_browser(store).run_test() as pilot:
+        await opened(pilot, store, session)
+        await pilot.press("r")
+        await wait_for_text(pilot, "not used in any tool call")
+        await wait_for_text(pilot, VALUE)
 
 
 async def blurred(pilot: Pilot[Any]) -> None:

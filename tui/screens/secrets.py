@@ -235,8 +235,10 @@ class SecretsScreen(Screen[str | None]):
         if row is None or not await self._ensure_unlocked():
             return
         value = await self._run_in_thread(partial(self._read_value, row))
-        # A person who has left the row by now does not expect the value there.
-        if value is not None and self.is_current and self.table.has_focus and self.table.selected == row:
+        # A person who has left the row by now does not expect the value there. Its uses may have been found meanwhile.
+        selected = self.table.selected
+        is_same_row = selected is not None and selected.secret == row.secret
+        if value is not None and self.is_current and self.table.has_focus and is_same_row:
             self.value_view.show(value)
             self._seconds_left = REVEAL_SECONDS
             self._countdown_timer = self.set_interval(TICK_SECONDS, self._count_down)
