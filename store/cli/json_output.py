@@ -83,6 +83,7 @@ def _session_to_json(
         "deleted": bool(session.deleted),
         "gone": bool(session.gone),
         "status": find_status(session, datetime.now(UTC)),
+        "failed": session.activity == "failed",
         "expires_at": session.expires_at or None,
     }
 

@@ -71,7 +71,9 @@ _UPDATE_SESSION = """
         tokens_cache_write = tokens_cache_write + :cache_write,
         tokens_total = tokens_total + :input + :output + :cache_read + :cache_write,
         model = case when :model = '' then model else :model end,
-        activity = case when :activity = '' then activity else :activity end, updated_at = max(updated_at, :updated_at),
+        activity = case when :activity = '' or (activity = 'failed' and not :continues) then activity
+            else :activity end,
+        updated_at = max(updated_at, :updated_at),
         usage_version = case when head is null then :usage_version else usage_version end
     where key = :session
 """
@@ -165,6 +167,7 @@ class _BatchWriter:
             "first_prompt": rows.first_prompt,
             "model": rows.model,
             "activity": rows.activity,
+            "continues": rows.continues,
             "updated_at": rows.updated_at,
             "usage_version": USAGE_VERSION,
         }

@@ -28,7 +28,7 @@ from store.model.entry import (
 )
 from store.model.session import UNKNOWN_USER
 from store.model.status import QUESTION_TOOLS, Activity
-from store.model.timeline import EVENT_PREVIEW_LENGTH, is_interruption, mentions_failure
+from store.model.timeline import EVENT_PREVIEW_LENGTH, is_error_notice, is_interruption, mentions_failure
 from store.search.index import INDEXED_KINDS, conversation_text, tools_text
 from store.text.timestamps import elapsed_ms
 from store.text.unicode import separate_cjk
@@ -85,16 +85,18 @@ def compute_digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _infer_activity(entry: NewEntry, begins_turn: bool) -> Activity | None:
+def _infer_activity(entry: NewEntry, text: str, begins_turn: bool) -> Activity | None:
     """Return what the agent does after an entry, or None if the entry does not tell.
 
-    An error that is the last thing that happened has ended the session; the next entry tells if it has not.
+    An error that is the last thing that happened has ended the session; the next message tells if it has not.
     """
     if entry.kind == "event":
-        text = (entry.text or "")[:EVENT_PREVIEW_LENGTH]
-        return None if not mentions_failure(text) else "waiting" if is_interruption(text) else "ended"
+        text = text[:EVENT_PREVIEW_LENGTH]
+        return None if not mentions_failure(text) else "waiting" if is_interruption(text) else "failed"
     if entry.kind != "message":
         return None
+    if is_error_notice(entry.role, entry.model, text):
+        return "failed"
     if begins_turn or entry.role == "tool":
         return "working"
     if entry.role != "assistant" or not entry.parts:
@@ -131,8 +133,7 @@ class _RowBuilder:
         text = replace_surrogates(entry.get_text())
         author = entry.author
         begins_turn = entry.begins_turn()
-        if activity := entry.activity or _infer_activity(entry, begins_turn):
-            rows.activity = activity
+        self._follow_activity(entry, entry.activity or _infer_activity(entry, text, begins_turn))
         if begins_turn:
             author = author or UNKNOWN_USER
             self._begin_turn(n, text, created_at, entry.inherited)
@@ -168,6 +169,15 @@ class _RowBuilder:
                 created_at,
             )
         )
+
+    def _follow_activity(self, entry: NewEntry, activity: Activity | None) -> None:
+        """Note what the agent does after an entry. An agent that failed may still record that it waits or ends."""
+        if activity is None:
+            return
+        is_aftermath = entry.kind == "event" and activity in ("waiting", "ended")
+        if not (is_aftermath and self.rows.activity == "failed"):
+            self.rows.activity = activity
+        self.rows.continues |= not is_aftermath
 
     def _begin_turn(self, n: int, text: str, started_at: str, inherited: bool) -> None:
         self._turn += 1
@@ -329,6 +339,8 @@ class DerivedRows:
     model: str = ""
     activity: str = ""
     "Holds what the agent does after the last entry that tells it."
+    continues: bool = False
+    "Is true when the agent goes on in this batch, also after a failure before it."
     updated_at: str = ""
     counts: dict[str, int] = field(default_factory=dict)
     "Holds the numbers of turns, entries, tool_calls and errors, and of tokens by the fields of `Tokens`."

@@ -126,6 +126,11 @@ def m020_usage(db: Database) -> None:
     _execute(db, USAGE)
 
 
+@migrations()
+def m021_failed_sessions(db: Database) -> None:
+    _execute(db, FAILED_SESSIONS)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -612,4 +617,13 @@ begin update usage set counted = 0 where call = new.call and call < 0 and counte
 alter table sessions add column usage_version integer not null default 0
 
 create index sessions_usage on sessions(usage_version)
+"""
+
+# A session whose last entry is an error has failed. Errors of model calls are events, messages of the system, or
+# messages in the name of a model that is none. Only such words count that name a failure without any doubt.
+FAILED_SESSIONS = """
+update sessions set activity = 'failed' where exists (
+    select 1 from entries where entries.key = sessions.tail and length(text) <= 400
+        and (kind = 'event' or (kind = 'message' and (role = 'system' or model = '<synthetic>')))
+        and (text like '%error%' or text like '%quota%' or text like '%rate limit%' or text glob '[45][0-9][0-9][: ]*'))
 """

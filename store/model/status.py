@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 if TYPE_CHECKING:
     from store.model.session import Session
 
-Activity = Literal["working", "waiting", "ended"]
+Activity = Literal["working", "waiting", "ended", "failed"]
+"""A session that failed has ended: an error was the last thing that happened."""
+
 SessionStatus = Literal["working", "waiting", "idle", "ended"]
 STATUSES: tuple[SessionStatus, ...] = get_args(SessionStatus)
 
@@ -36,7 +38,7 @@ QUESTION_TOOLS = frozenset(
 
 def find_status(session: Session, now: datetime) -> SessionStatus:
     """Return what a session does. Only a session that changed lately can be working or waiting."""
-    if session.activity == "ended":
+    if session.activity in ("ended", "failed"):
         return "ended"
     window = {"working": WORKING_WINDOW, "waiting": WAITING_WINDOW}.get(session.activity)
     if window is None or session.gone:

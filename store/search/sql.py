@@ -43,7 +43,7 @@ SESSIONS_HAVING = {
 _IS_ACTIVE = """sessions.updated_at between ? and ? and sessions.gone = 0 and sessions.activity = '{}'
     and (sessions.process is not null or sessions.updated_at >= ?)"""
 _STATE_SQL = {
-    "error": "sessions.errors > 0",
+    "error": "(sessions.errors > 0 or sessions.activity = 'failed')",
     "pinned": "sessions.pinned = 1",
     "archived": "sessions.archived = 1",
     "trashed": "sessions.deleted = 1",
@@ -52,8 +52,8 @@ _STATE_SQL = {
     "live": "sessions.updated_at between ? and ? and sessions.gone = 0",
     "working": _IS_ACTIVE.format("working"),
     "waiting": _IS_ACTIVE.format("waiting"),
-    "ended": "sessions.activity = 'ended'",
-    "idle": f"sessions.activity != 'ended' and not ({_IS_ACTIVE.format('working')}) "
+    "ended": "sessions.activity in ('ended', 'failed')",
+    "idle": f"sessions.activity not in ('ended', 'failed') and not ({_IS_ACTIVE.format('working')}) "
     f"and not ({_IS_ACTIVE.format('waiting')})",
     "gone": "sessions.gone = 1",
     "expiring": "sessions.expires_at != '' and sessions.expires_at < ? and sessions.gone = 0",

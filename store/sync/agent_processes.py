@@ -46,6 +46,6 @@ def _find_changes(store: Store, source: str, since: str, listed: dict[str, int])
         if pid is not None and is_running(pid):
             if pid != process:
                 changes.append((pid, activity, key))
-        elif process is not None or (pid is not None and activity != "ended"):
-            changes.append((None, "ended", key))
+        elif process is not None or (pid is not None and activity not in ("ended", "failed")):
+            changes.append((None, "failed" if activity == "failed" else "ended", key))
     return changes

@@ -16,6 +16,7 @@ from browser_driver import add_session, answer_entry, prompt_entry
 from foreign_databases import sync_paths
 
 from store.cli.json_output import sessions_to_json
+from store.conversations.append import append_entries
 from store.model.entry import NewEntry, Text, Thinking, ToolCall, ToolResult
 from store.model.session import Session
 from store.model.status import STATUSES, find_status
@@ -91,6 +92,36 @@ def test_time_and_process_decide(
     assert find_status(store.sessions.get("s"), NOW) == status
     assert [s.id for s in store.sessions.matching(f"is:{status}", now=NOW)[0]] == ["s"]
     assert store.sessions.matching(f"-is:{status}", now=NOW)[1] == 0
+
+
+NOTICE = replace(by_agent(Text("API Error: 529 Overloaded")), model="<synthetic>")
+GIVES_UP = NewEntry(kind="event", text="task_complete", activity="waiting", created_at=at())
+QUITS = NewEntry(kind="event", text="routine", activity="ended", created_at=at())
+
+
+@pytest.mark.parametrize(
+    ("entries", "failed"),
+    [
+        ([PROMPT, event("429: quota")], True),
+        ([PROMPT, NOTICE], True),
+        ([PROMPT, event("429: quota"), GIVES_UP, event("snapshot"), QUITS], True),
+        ([PROMPT, event("429: quota"), answer_entry("Done.", at())], False),
+        ([PROMPT, event("429: quota"), replace(PROMPT, created_at=at())], False),
+        ([PROMPT, event("turn was interrupted")], False),
+        ([PROMPT, answer_entry("Done.", at()), QUITS], False),
+    ],
+)
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_an_error_at_the_end_is_an_error_of_the_session(
+    store: Store, entries: list[NewEntry], failed: bool, in_batches: bool
+) -> None:
+    session = add_session(store, "s", at(), *(entries[:1] if in_batches else entries))
+    for entry in entries[1:] if in_batches else []:
+        append_entries(store, session.key, [entry])
+    assert [s.id for s in store.sessions.matching("is:error", now=NOW)[0]] == (["s"] if failed else [])
+    (shown,) = sessions_to_json(store, [store.sessions.get("s")])
+    assert shown["failed"] is failed
+    assert shown["status"] == "ended" or not failed
 
 
 def test_json_tells_the_status(store: Store) -> None:

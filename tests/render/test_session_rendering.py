@@ -147,3 +147,8 @@ def test_matches_are_highlighted_across_pieces_and_nothing_else_changes(line: li
 )
 def test_the_place_of_a_session_names_its_user(fields: dict[str, str], location: str) -> None:
     assert session_location(make_session(**fields)) == location
+
+
+def test_an_error_that_ended_a_session_is_signed_however_old_it_is() -> None:
+    session = make_session(source="codex", activity="failed", turns=1, updated_at=time_ago(days=20))
+    assert render_lines(SessionRow(session))[1] == "  Codex · ✗ 20d · 1 turn"

@@ -124,6 +124,8 @@ def _list_source(card: SessionCard, state: SourceState | None) -> Iterator[CardF
 
 def _list_times(session: Session, now: datetime) -> Iterator[CardField]:
     process = f"process {session.process}" if session.process else ""
+    if session.activity == "failed":
+        process = "with an error"
     yield CardField("status", find_status(session, now), process)
     for label, at in (("created", session.created_at), ("updated", session.updated_at)):
         time = parse_time(at)

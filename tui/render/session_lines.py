@@ -200,7 +200,9 @@ def days_left(session: Session, now: datetime) -> int | None:
 
 
 def render_status_sign(session: Session, now: datetime) -> StyledLine:
-    """Render that a session works, waits or has ended within a day. The many others have no sign."""
+    """Render that an error ended a session, or that it works, waits or has ended within a day. Others have no sign."""
+    if session.activity == "failed":
+        return [(f"{glyphs.FAILED} ", ERROR)]
     status = find_status(session, now)
     if status == "idle" or not is_recent(session, now):
         return []

@@ -93,6 +93,8 @@ def render_session_heading(session: Session, width: int, now: datetime, *, hidde
 
 def _render_status(session: Session, now: datetime) -> StyledText:
     """Render what the session does. An old session that has not ended is idle, which goes without saying."""
+    if session.activity == "failed":
+        return f"{glyphs.FAILED} ended with an error", ERROR
     status = find_status(session, now)
     sign, style, words = STATUS_MARKS[status]
     is_known = status == "ended" or (session.activity and is_recent(session, now))

@@ -206,7 +206,7 @@ class _CopilotEntryReader:
             case "session.compaction_complete" if as_str(data.get("summaryContent")):
                 return NewEntry(kind="compaction", text=as_str(data.get("summaryContent")))
             case "session.error":
-                return NewEntry(role="system", parts=(Text(as_str(data.get("message"))),), activity="ended")
+                return NewEntry(role="system", parts=(Text(as_str(data.get("message"))),), activity="failed")
             case "permission.requested":
                 return NewEntry(kind="event", text=_event_text(data) or kind, activity="waiting")
             case "permission.completed":
@@ -273,7 +273,8 @@ class _CopilotEntryReader:
             usages = [as_dict(as_dict(metrics).get("usage")) for metrics in as_dict(data.get("modelMetrics")).values()]
             counts = [_parse_tokens(usage)._replace(output=0) for usage in usages]
             tokens = Tokens(*map(sum, zip(*counts, strict=True))) if any(count.total for count in counts) else None
-        return NewEntry(kind="event", text=as_str(data.get("shutdownType")), tokens=tokens, activity="ended")
+        kind = as_str(data.get("shutdownType"))
+        return NewEntry(kind="event", text=kind, tokens=tokens, activity="failed" if kind == "error" else "ended")
 
 
 def _parse_prompt(data: Mapping[str, Json]) -> NewEntry:

@@ -243,7 +243,7 @@ class Replay:
         if not self._add_if_new("text", name, text):
             return None
         if kind == "error":
-            return NewEntry(role="system", parts=(Text(text),), activity="ended")
+            return NewEntry(role="system", parts=(Text(text),), activity="failed")
         if kind in ("info", "warning"):
             return NewEntry(kind="event", text=text)
         return NewEntry(kind="unknown", parts=(Opaque(kind, dict(message)),))
