@@ -84,7 +84,7 @@ def missing(pilot: Pilot[Any]) -> str:
     if screen.has_class("-narrow") and screen.has_class("-pane-0"):
         return ""
     selected, readings = screen.sessions.selected, screen.query(ConversationPane)
-    if selected is None or not readings:
+    if selected is None or not readings or not readings.first().is_mounted:
         return f"selected: {selected}, panes: {len(readings)}"
     reading, timeline = readings.first(), readings.first().timeline_pane.timeline_view
     if reading.session is None or reading.session.key != selected.key:

@@ -544,3 +544,24 @@ async def test_the_next_and_the_previous_turn_begin_on_the_same_row(store: Store
             await wait_until(pilot, lambda: cursor_position(pilot)[1] == "prompt")
             rows.add(screen_row_of(pilot, f" {cursor_position(pilot)[0]}  you "))
         assert len(rows) == 1
+
+
+async def test_the_last_short_turn_begins_on_the_same_row_too(store: Store, long: Session) -> None:
+    async with TimelineApp(store, long, at="claude:long#0").run_test(size=SIZE) as pilot:
+        await wait_for_cursor(pilot, 1, "prompt")
+        await pilot.press("J")
+        await wait_for_cursor(pilot, 2, "prompt")
+        row = screen_row_of(pilot, " 2  you ")
+        await pilot.press("end")
+        await wait_for_cursor(pilot, 60, "event")
+        view = timeline(pilot)
+        for key, turn in (("K", 60), ("K", 59), ("J", 60)):
+            await pilot.press(key)
+            await wait_for_cursor(pilot, turn, "prompt")
+            await wait_until(pilot, lambda turn=turn: screen_row_of(pilot, f" {turn}  you ") == row)
+        top = view.scroll_offset.y
+        await pilot.press("down")
+        await wait_until(pilot, lambda: cursor_position(pilot)[1] != "prompt")
+        assert view.scroll_offset.y == top
+        await pilot.press("end")
+        await wait_until(pilot, lambda: view.scroll_offset.y == view.cards.line_count - view.page.height)

@@ -51,6 +51,8 @@ class AnchoredView(LineView):
         self.cursor = ItemPosition(0, 0)
         self.at_end = False
         "Keeps the view at the end of the session."
+        self.is_past_end = False
+        "Is true while blank lines follow the last card, because a short turn is at the top."
         self.mark: ItemMark | None = None
         self._is_scrolling_itself = False
 
@@ -64,7 +66,7 @@ class AnchoredView(LineView):
         """Keep the visible items in place while the body of the `with` changes heights."""
         anchor, row = self._find_anchor()
         yield
-        self.scroll_to_anchor(None if self.at_end else anchor, row)
+        self.scroll_to_anchor(None if self.at_end else anchor, row, is_fixed=self.is_past_end)
 
     def _find_anchor(self) -> tuple[ItemPosition, int]:
         """Return the item to keep in place, and its row: the cursor if it is visible, else the first rendered item."""
@@ -86,17 +88,22 @@ class AnchoredView(LineView):
     def height_of(self, position: ItemPosition) -> int:
         return self.cards.height(position) if position.turn < len(self.cards) else 0
 
-    def scroll_to_anchor(self, anchor: ItemPosition | None, row: int) -> None:
-        """Scroll so that the anchor is on that row, and render the visible items. No anchor means the end."""
+    def scroll_to_anchor(self, anchor: ItemPosition | None, row: int, *, is_fixed: bool = False) -> None:
+        """Scroll so that the anchor is on that row, and render the visible items. No anchor means the end.
+
+        With `is_fixed`, blank lines follow the last card if the anchor would not get to its row otherwise.
+        """
         page = self.page.height
+        current_top = self.scroll_offset.y if self.is_past_end else 0
         for _ in range(4 * page + 4):
             last_top = max(self.cards.line_count - page, 0)
             desired = self.cards.start_line(anchor) - row if anchor is not None and len(self.cards) else last_top
-            top = max(min(desired, last_top), 0)
+            top = max(desired if is_fixed else min(desired, max(last_top, current_top)), 0)
             if not self.cards.lay_out(top, top + page):
                 break
         self._is_scrolling_itself = True
-        self.line_count = self.cards.line_count
+        self.is_past_end = top > last_top
+        self.line_count = top + page if self.is_past_end else self.cards.line_count
         if top != self.scroll_offset.y:
             self.scroll_to(y=top, animate=False, force=True)
         self._is_scrolling_itself = False
@@ -134,6 +141,8 @@ class AnchoredView(LineView):
         return max(self.page.width - LEFT_MARGIN - RIGHT_MARGIN, 10)
 
     def strip_key(self, line: int) -> Hashable:
+        if line >= self.cards.line_count:
+            return "past the end"
         position, offset = self.cards.locate_line(line)
         is_current_turn = position.turn == self.cursor.turn
         return (
@@ -153,6 +162,8 @@ class AnchoredView(LineView):
         return (item.entry.seq, item.part_index) == (self.mark.seq, self.mark.part)
 
     def build_strip(self, line: int, width: int) -> Strip:
+        if line >= self.cards.line_count:
+            return Strip.blank(width, self.rich_style)
         position, offset = self.cards.locate_line(line)
         lines = self.cards.lines(position)
         text = lines[offset] if offset < len(lines) else Content("")

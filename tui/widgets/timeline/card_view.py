@@ -88,7 +88,7 @@ class CardView(AnchoredView):
     ) -> None:
         """Show a session, opened at an entry or at its end."""
         self._last_selected = None
-        self._awaits_conversation = False
+        self._awaits_conversation = self.is_past_end = False
         self.cards = CardLayout(
             session, outline, width=self.text_width, options=self.options, hyperlinks=self.hyperlinks
         )
@@ -221,7 +221,8 @@ class CardView(AnchoredView):
         if at_end:
             self.scroll_to_anchor(None, 0)
         else:
-            self.scroll_to_anchor(position, row if is_fixed and row is not None else self._choose_row(position, row))
+            row = row if is_fixed and row is not None else self._choose_row(position, row)
+            self.scroll_to_anchor(position, row, is_fixed=is_fixed)
         self.set_cursor(position)
 
     def set_cursor(self, position: ItemPosition) -> None:
