@@ -7,7 +7,6 @@ any other place is read again from its beginning.
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,13 +18,40 @@ from foreign_databases import stored_texts, sync_paths
 
 from store.sources.claude_code.reader import ClaudeReader
 from store.sources.codex.reader import CodexReader
+from store.sources.contract import SourceReader
+from store.sources.gemini.reader import GeminiReader
+from store.sources.goose.reader import GooseReader
+from store.sources.kit import jsonl
+from store.sources.kit.record_tree import RecordTreeReader
 from store.store import Store
-from store.sync import commit_timer, engine
+from store.sync import commit_timer, engine, refresh
+from store.sync.targets import find_targets
+from store.text.validate import parse_bytes
 
 DATA = Path(__file__).parents[1] / "data"
-CLAUDE = "projects/-w-app/c1000000-0000-4000-8000-000000000001.jsonl"
-CODEX = "sessions/2026/05/03/rollout-2026-05-03T10-00-00-0a000000-0000-7000-8000-000000000002.jsonl"
-NAMES = {"claude": CLAUDE[-42:-6], "codex": CODEX[-42:-6]}
+PATHS = {
+    "claude": "projects/-w-app/c1000000-0000-4000-8000-000000000001.jsonl",
+    "codex": "sessions/2026/05/03/rollout-2026-05-03T10-00-00-0a000000-0000-7000-8000-000000000002.jsonl",
+    "pi": "agent/sessions/--w-app--/2026-05-01T10-00-00-000Z_aaaa0000-0000-4000-8000-000000000001.jsonl",
+    "qwen": "projects/-w-app/chats/aaaa5555-0000-4000-8000-000000000001.jsonl",
+    "copilot": "session-state/aaaa7777-0000-4000-8000-000000000001/events.jsonl",
+    "gemini": "tmp/app/chats/session-2026-05-01T10-00-aaaa1111.jsonl",
+    "goose-lines": "20250401_101500.jsonl",
+}
+NAMES = {kind: path.removesuffix("/events.jsonl").removesuffix(".jsonl")[-36:] for kind, path in PATHS.items()} | {
+    "gemini": "aaaa1111-0000-4000-8000-000000000001",
+    "goose-lines": "20250401_101500",
+}
+READERS: dict[str, type[SourceReader]] = {
+    "claude": ClaudeReader,
+    "codex": CodexReader,
+    "pi": RecordTreeReader,
+    "qwen": RecordTreeReader,
+    "copilot": RecordTreeReader,
+    "gemini": GeminiReader,
+    "goose-lines": GooseReader,
+}
+TIME = "2036-01-01T00:00:00.000Z"
 
 
 class Growing:
@@ -36,29 +62,46 @@ class Growing:
         self.root = Path(shutil.copytree(DATA / kind, root / kind))
         # This thread continues the one that grows, and would be read again with it.
         shutil.rmtree(self.root / "sessions/2026/05/04", ignore_errors=True)
-        self.path = self.root / {"claude": CLAUDE, "codex": CODEX}[kind]
+        self.path = self.root / PATHS[kind]
         self.native_id = NAMES[kind]
-        self.reader_class = {"claude": ClaudeReader, "codex": CodexReader}[kind]
+        self.reader_class = READERS[kind]
 
     def say(self, words: str) -> None:
         """Append a prompt as the agent would."""
-        uuids = re.findall(r'"uuid": ?"([^"]+)"', self.path.read_text(errors="replace"))
-        content = [{"type": "text" if self.kind == "claude" else "input_text", "text": words}]
-        message = {"role": "user", "content": content}
-        timestamp = "2036-01-01T00:00:00.000Z"
-        claude = {
-            "type": "user",
-            "parentUuid": uuids[-1] if uuids else None,
-            "uuid": words,
-            "message": message,
-            "timestamp": timestamp,
-        }
-        codex = {"type": "response_item", "payload": {"type": "message", **message}, "timestamp": timestamp}
         with self.path.open("a") as file:
-            file.write(json.dumps(claude if self.kind == "claude" else codex) + "\n")
+            file.write(json.dumps(self._make_prompt(words)) + "\n")
+
+    def _make_prompt(self, words: str) -> dict[str, Any]:
+        message = {"role": "user", "content": [{"type": "text", "text": words}]}
+        match self.kind:
+            case "claude":
+                return {"type": "user", "parentUuid": self._last_id("uuid"), "uuid": words, "message": message} | {
+                    "timestamp": TIME
+                }
+            case "codex":
+                item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}
+                return {"type": "response_item", "payload": item, "timestamp": TIME}
+            case "pi":
+                return {"type": "message", "id": words, "parentId": self._last_id("id"), "timestamp": TIME} | {
+                    "message": message
+                }
+            case "qwen":
+                return {"uuid": words, "parentUuid": self._last_id("uuid"), "type": "user", "timestamp": TIME} | {
+                    "message": {"role": "user", "parts": [{"text": words}]}
+                }
+            case "copilot":
+                return {"type": "user.message", "id": words, "timestamp": TIME, "data": {"content": words}}
+            case "gemini":
+                return {"id": words, "timestamp": TIME, "type": "user", "content": words}
+        return message | {"created": 2_082_758_400}
+
+    def _last_id(self, name: str) -> str | None:
+        lines = [line for line in self.path.read_text(errors="replace").splitlines() if line.startswith("{")]
+        ids = [json.loads(line).get(name) for line in lines]
+        return next((identifier for identifier in reversed(ids) if identifier), None)
 
 
-@pytest.fixture(params=["claude", "codex"])
+@pytest.fixture(params=PATHS)
 def growing(request: pytest.FixtureRequest, tmp_path: Path) -> Growing:
     return Growing(request.param, tmp_path)
 
@@ -89,7 +132,7 @@ def load_sessions(store: Store, growing: Growing) -> dict[str, Any]:
     return sessions
 
 
-@pytest.mark.parametrize("kind", ["claude", "codex"])
+@pytest.mark.parametrize("kind", PATHS)
 @pytest.mark.parametrize("step", [1, 4])
 def test_following_line_by_line_equals_one_complete_read(kind: str, step: int, tmp_path: Path) -> None:
     growing = Growing(kind, tmp_path)
@@ -112,6 +155,26 @@ def test_only_what_is_new_is_read(grown: Growing, store: Store) -> None:
     changes = store.connection.total_changes
     sync_paths(store, grown.root)
     assert store.connection.total_changes == changes
+
+
+def test_only_the_new_bytes_are_parsed(grown: Growing, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    targets = find_targets([str(grown.root)])
+    old_lines = grown.path.read_bytes().splitlines()
+    grown.say("first")
+    grown.say("second")
+    parsed: set[bytes] = set()
+
+    def parse_and_remember(data: bytes) -> Any:
+        parsed.add(data.strip())
+        return parse_bytes(data)
+
+    monkeypatch.setattr(jsonl, "parse_json", parse_and_remember)
+    monkeypatch.setattr(jsonl, "parse_bytes", parse_and_remember)
+    (*_, last) = refresh.sync_targets(store, targets)
+    assert last.report.updated == 1
+    assert parsed.issuperset(grown.path.read_bytes().splitlines()[-2:])
+    # The first lines say which session it is.
+    assert not parsed.intersection(old_lines[3:])
 
 
 def test_an_incomplete_line_is_read_when_it_is_complete(grown: Growing, store: Store) -> None:
@@ -158,12 +221,13 @@ def test_a_file_that_was_rewritten_or_truncated_is_read_again(
     assert ("one more" in texts, texts[-1]) == (False, "after that")
     (old,) = [
         child
-        for child in store.sessions.children(f"{growing.kind}:{growing.native_id}")
+        for child in store.sessions.children(store.sessions.find(growing.native_id).id)
         if child.relation == "superseded"
     ]
     assert stored_texts(store, old.id)[-1] == "one more"
 
 
+@pytest.mark.parametrize("growing", ["claude", "codex", "pi"], indirect=True)
 def test_a_file_that_moved_stays_one_session(growing: Growing, store: Store) -> None:
     sync_paths(store, growing.root)
     moved = growing.path.parent.parent / "elsewhere" / growing.path.name
@@ -212,17 +276,24 @@ def test_an_interrupted_sync_imports_nothing_twice(
     assert stored_texts(store, growing.native_id) == [*before, "first", "second"]
 
 
+@pytest.mark.parametrize("kind", ["claude", "pi", "qwen", "gemini", "copilot"])
 def test_other_sessions_in_a_growing_file_are_not_read(
-    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    growing = Growing("claude", tmp_path)
+    growing = Growing(kind, tmp_path)
     sync_paths(store, growing.root)
     monkeypatch.setattr(growing.reader_class, "read", refuse)
-    fork = store.sessions.get(f"claude:{growing.native_id}/u2")
+
+    def list_others() -> list[Any]:
+        sessions = store.sessions.newest(1000)
+        return [session._replace(expires_at="") for session in sessions if f"{growing.native_id}/" in session.native_id]
+
+    others = list_others()
+    assert others
     for words in ("first", "second"):
         growing.say(words)
         assert sync_paths(store, growing.root).updated == 1
-    assert store.sessions.get(fork.id)._replace(expires_at="") == fork._replace(expires_at="")
+    assert list_others() == others
 
 
 # ── rewinds ───────────────────────────────────────────────────────────────────────────────────────

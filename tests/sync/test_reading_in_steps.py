@@ -14,11 +14,15 @@ from typing import Any
 
 import pytest
 from foreign_databases import sync_paths
-from source_samples import CONVERSATION_TABLES, JSONL_SOURCES, SAMPLES
+from source_samples import CONVERSATION_TABLES, DATA, JSONL_SOURCES, SAMPLES
 
+from store.model.entry import PairedCall
 from store.store import Store
+from store.sync import engine
+from store.sync.appended import ScanResult, scan_incrementally
 
 STEPS = 4
+GROWING_SAMPLES = (*JSONL_SOURCES, "goose-lines")
 SESSION_COLUMNS = """
     native_id parent_id relation forked_at channel channel_id user agent_title first_prompt provider model cwd
     environment_name environment_type environment_path system_prompt webhook turns entries tool_calls errors
@@ -41,10 +45,16 @@ def describe_sessions(store: Store) -> dict[str, dict[str, Any]]:
         str(columns[0]): dict(zip(SESSION_COLUMNS, columns, strict=True))
         | {
             "chain": store.rows(f"select {ENTRY_COLUMNS} from entries where session = ? order by seq", key),
-            "calls": [call._replace(key=0) for call in store.chains.tool_calls(key)],
+            "calls": [_without_ids(call) for call in store.chains.tool_calls(key)],
         }
         for key, *columns in rows
     }
+
+
+def _without_ids(call: PairedCall) -> PairedCall:
+    """Return a call without our ids, in which the place of the file may be a part."""
+    seqs = [(entry or "").rpartition("#")[2] for entry in (call.entry, call.result_entry)]
+    return call._replace(key=0, session_id="", entry=seqs[0], result_entry=seqs[1])
 
 
 def describe_at_once(tmp_path: Path, *paths: Path) -> dict[str, dict[str, Any]]:
@@ -53,8 +63,8 @@ def describe_at_once(tmp_path: Path, *paths: Path) -> dict[str, dict[str, Any]]:
         return describe_sessions(store)
 
 
-def grow_files(sample: Path, folder: Path, random: Random) -> Iterator[Path]:
-    """Write the lines of a sample in steps, and yield the folder after each step.
+def grow_files(sample: Path, folder: Path, random: Random, *, steps: int | None = STEPS) -> Iterator[Path]:
+    """Write the lines of a sample in steps, and yield the folder after each step. Without a number, each line is one.
 
     The files follow each other, because an agent starts a fork or a sub-agent only when the file of its parent has
     everything that it refers to.
@@ -62,12 +72,16 @@ def grow_files(sample: Path, folder: Path, random: Random) -> Iterator[Path]:
     files = sorted(sample.rglob("*.jsonl"), key=lambda path: (len(path.parts), path))
     lines = [(path, line) for path in files for line in path.read_bytes().splitlines(keepends=True)]
     # The first cut leaves enough to recognize the agent.
-    cuts = [0, *sorted(random.sample(range(8, len(lines)), STEPS - 1)), len(lines)]
+    places = range(min(8, len(lines) // 2), len(lines))
+    cuts = [0, *(sorted(random.sample(places, steps - 1)) if steps else places), len(lines)]
     shutil.copytree(sample, folder, ignore=shutil.ignore_patterns("*.jsonl"))
     for start, end in pairwise(cuts):
         for path, line in lines[start:end]:
-            with (folder / path.relative_to(sample)).open("ab") as file:
+            grown = folder / path.relative_to(sample)
+            with grown.open("ab") as file:
                 file.write(line)
+            # Goose's old files say nowhere else when they were written.
+            shutil.copystat(path, grown)
         yield folder
 
 
@@ -84,15 +98,44 @@ def grow_database(sample: Path, path: Path, random: Random) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("name", JSONL_SOURCES)
+@pytest.mark.parametrize("name", GROWING_SAMPLES)
 def test_files_read_in_steps_give_the_same_as_files_read_at_once(
     name: str, seed: int, tmp_path: Path, store: Store
 ) -> None:
-    sample = SAMPLES[name](tmp_path / "sample")
+    sample = copy_sample(name, tmp_path / "sample")
     expected = describe_at_once(tmp_path, sample)
     for folder in grow_files(sample, tmp_path / name, Random(seed)):
         sync_paths(store, folder)
-    found = describe_sessions(store)
+    assert_same_sessions(describe_sessions(store), expected)
+
+
+@pytest.mark.parametrize("name", GROWING_SAMPLES)
+def test_files_that_are_continued_after_every_line_give_the_same_as_files_read_at_once(
+    name: str, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    continued: list[str] = []
+
+    def scan_and_remember(*arguments: Any) -> ScanResult:
+        result = scan_incrementally(*arguments)
+        continued.extend(native_id for native_id, batches in result.appended.items() if batches[0].entries)
+        return result
+
+    monkeypatch.setattr(engine, "scan_incrementally", scan_and_remember)
+    sample = copy_sample(name, tmp_path / "sample")
+    expected = describe_at_once(tmp_path, sample)
+    for folder in grow_files(sample, tmp_path / name, Random(), steps=None):
+        sync_paths(store, folder)
+    assert_same_sessions(describe_sessions(store), expected)
+    # Some lines require a full read: the first ones of a file, rewinds, sub-agents and new titles.
+    lines = sum(len(path.read_bytes().splitlines()) for path in sample.rglob("*.jsonl"))
+    assert len(continued) > lines / 4
+
+
+def copy_sample(name: str, folder: Path) -> Path:
+    return SAMPLES[name](folder) if name in SAMPLES else Path(shutil.copytree(DATA / name, folder / name))
+
+
+def assert_same_sessions(found: dict[str, dict[str, Any]], expected: dict[str, dict[str, Any]]) -> None:
     assert found.keys() == expected.keys()
     for native_id, session in expected.items():
         assert found[native_id] == session

@@ -10,6 +10,7 @@ from store.sources.codex.chain import ThreadChain
 from store.sources.codex.files import Rollout, RolloutCatalog, ThreadInfo, has_rollback, read_thread_infos
 from store.sources.contract import Batch, Problem, SessionRef, SourceReader
 from store.sources.kit import sqlite
+from store.sources.kit.jsonl import modified_at
 
 
 class CodexReader(SourceReader):
@@ -33,7 +34,7 @@ class CodexReader(SourceReader):
                 stamp = sqlite.digest(
                     self._catalog.segment_stamps(rollout), newest, self._thread_infos.get(thread), rollout.is_archived
                 )
-                yield SessionRef(native_id, stamp, _modified_at(rollout.path))
+                yield SessionRef(native_id, stamp, modified_at(rollout.path))
 
     def scan_branches(self, ref: SessionRef) -> Iterator[SessionRef]:
         rollout, _ = self._resolve(ref)
@@ -70,10 +71,3 @@ class CodexReader(SourceReader):
         entry_reader = chain.make_entry_reader()
         yield from sqlite.build_batches(chain.read_entries(entry_reader, problems), problems)
         yield Batch(summary=entry_reader.summary, mark="" if branch else chain.build_mark(entry_reader))
-
-
-def _modified_at(path: Path) -> str:
-    try:
-        return sqlite.normalize_time(path.stat().st_mtime)
-    except OSError:
-        return ""

@@ -22,12 +22,15 @@ from store.model.entry import (
     readable_text,
 )
 from store.model.session import SessionFields
-from store.sources.contract import Problem
 from store.sources.kit import jsonl
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
 from store.sources.kit.record_tree import EntryParser, RecordTree, RecordTreeReader
+from store.sources.kit.stamps import digest
 from store.sources.kit.transcripts import Branch, Node
 from store.text.validate import replace_surrogates
+
+_MAX_SEEN_THOUGHTS = 100
+"""Limits the thoughts that are remembered. The event and the message that hold the same thought are neighbours."""
 
 _EXIT_CODE_NOTE = re.compile(r"\n?<shellId: \S+ completed with exit code (-?\d+)>\s*$")
 _EVENT_TEXT_FIELDS = "message title newModel selectedModel agentDisplayName agentName name reason".split()
@@ -49,31 +52,31 @@ _KNOWN_EVENT_PREFIXES = (
 
 
 class CopilotRecordTree(RecordTree):
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
+    carried = ("call_by_agent_id", "has_usage")
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self._nodes_by_agent: dict[str, list[int]] = {"": []}
-        self._agent_of_node: list[str] = []
-        self._call_by_agent_id: dict[str, str] = {}
+        self._agent_of_node: dict[int, str] = {}
+        self.call_by_agent_id: dict[str, str] = {}
         self._agent_names: dict[str, str] = {}
         self._calling_nodes: dict[str, int] = {}
-        self._title = ""
-        self._model = ""
-        self._system_prompt = ""
-        self._context: Mapping[str, Json] = {}
-        self._has_usage = False
-        super().__init__(path, problems)
+        self.has_usage = False
+        "Is set when model calls have records of their own, which count their tokens."
 
     def is_header(self, value: Mapping[str, Json]) -> bool:
         if value.get("type") != "session.start":
             return False
         start = as_dict(value.get("data"))
-        self._context, self._model = as_dict(start.get("context")), as_str(start.get("selectedModel"))
+        cwd = as_str(as_dict(start.get("context")).get("cwd"))
+        self.fields |= {"cwd": cwd, "model": as_str(start.get("selectedModel"))}
         return True
 
     def parse_node(self, value: Mapping[str, Json]) -> Node:
         kind, data = as_str(value.get("type")), as_dict(value.get("data"))
-        sub_agent = _find_sub_agent(value, self._call_by_agent_id)
+        sub_agent = _find_sub_agent(value, self.call_by_agent_id)
         self._nodes_by_agent.setdefault(sub_agent, []).append(len(self.nodes))
-        self._agent_of_node.append(sub_agent)
+        self._agent_of_node[len(self.nodes)] = sub_agent
         for request in map(as_dict, as_list(data.get("toolRequests"))):
             self._calling_nodes.setdefault(as_str(request.get("toolCallId")), len(self.nodes))
         if kind == "subagent.started":
@@ -81,11 +84,12 @@ class CopilotRecordTree(RecordTree):
                 data.get("agentDisplayName") or data.get("agentName")
             )
         elif kind == "session.title_changed":
-            self._title = as_str(data.get("title"))
+            self.node_fields[len(self.nodes)] = {"agent_title": as_str(data.get("title"))}
         elif kind == "system.message" and not sub_agent:
-            self._system_prompt = as_str(data.get("content"))
-        self._has_usage = self._has_usage or kind == "session.usage_record"
-        return Node(as_str(value.get("id")), "", kind in ("user.message", "assistant.message"))
+            self.node_fields[len(self.nodes)] = {"system_prompt": as_str(data.get("content"))}
+        elif kind == "session.usage_record" and not self.has_usage:
+            self.has_usage = self.changes_past = True
+        return Node("", "", kind in ("user.message", "assistant.message"))
 
     def parse_time(self, value: Mapping[str, Json]) -> str:
         started = as_dict(value.get("data")).get("startTime") if value.get("type") == "session.start" else None
@@ -116,17 +120,16 @@ class CopilotRecordTree(RecordTree):
 
     def session_fields(self, nodes: Sequence[int]) -> SessionFields:
         workspace = _read_workspace(self.path.with_name("workspace.yaml"))
-        sub_agent = self._agent_of_node[nodes[0]] if nodes else ""
-        title = workspace.get("name") or workspace.get("summary") or self._title
-        return {
-            "agent_title": self._agent_names.get(sub_agent, "") if sub_agent else title,
-            "cwd": as_str(self._context.get("cwd")) or workspace.get("cwd", ""),
-            "model": self._model,
-            "system_prompt": "" if sub_agent else self._system_prompt,
-        }
+        fields = super().session_fields(nodes)
+        fields["cwd"] = fields.get("cwd") or workspace.get("cwd", "")
+        if sub_agent := self._agent_of_node.get(nodes[0], "") if nodes else "":
+            return fields | {"agent_title": self._agent_names.get(sub_agent, "")}
+        if title := workspace.get("name") or workspace.get("summary"):
+            fields["agent_title"] = title
+        return fields
 
     def entry_parser(self) -> EntryParser:
-        return _CopilotEntryReader(self._has_usage).read_entry
+        return _CopilotEntryParser(self.has_usage)
 
 
 def _find_sub_agent(event: Mapping[str, Json], agents: dict[str, str]) -> str:
@@ -174,20 +177,25 @@ class CopilotReader(RecordTreeReader):
 # ── the events ────────────────────────────────────────────────────────────────────────────────────
 
 
-class _CopilotEntryReader:
+class _CopilotEntryParser(EntryParser):
     """Converts the events of one session to entries, in order. A call has three events: request, start and end."""
+
+    carried = ("model", "requested_calls", "started_calls", "seen_thoughts")
 
     def __init__(self, has_usage: bool) -> None:
         self._has_usage = has_usage
-        self._model = ""
-        self._requested_calls: set[str] = set()
-        self._started_calls: dict[str, tuple[str, str]] = {}
-        self._seen_thoughts: set[str] = set()
+        self.model = ""
+        self.requested_calls: list[str] = []
+        "Holds the calls that have not ended."
+        self.started_calls: dict[str, tuple[str, str]] = {}
+        "Maps calls that have not ended to the tool and the time when they started."
+        self.seen_thoughts: list[str] = []
+        "Holds digests of the latest thoughts."
 
     def read_entry(self, value: Json) -> NewEntry:
         event = as_dict(value)
         kind, data = as_str(event.get("type")), as_dict(event.get("data"))
-        self._model = as_str(data.get("newModel")) or as_str(data.get("selectedModel")) or self._model
+        self.model = as_str(data.get("newModel")) or as_str(data.get("selectedModel")) or self.model
         match kind:
             case "user.message":
                 return _parse_prompt(data)
@@ -221,42 +229,43 @@ class _CopilotEntryReader:
             parts.append(Text(text))
         for request in map(as_dict, as_list(data.get("toolRequests"))):
             call = ToolCall(as_str(request.get("toolCallId")), as_str(request.get("name")), _parse_arguments(request))
-            self._requested_calls.add(call.id)
+            self.requested_calls.append(call.id)
             parts.append(call)
         output_tokens = as_count(data.get("outputTokens"))
         return NewEntry(
             role="assistant",
             parts=tuple(parts),
-            model=as_str(data.get("model")) or self._model,
+            model=as_str(data.get("model")) or self.model,
             message_key=as_str(data.get("apiCallId")) or as_str(data.get("messageId")),
             tokens=Tokens(output=output_tokens) if output_tokens and not self._has_usage else None,
         )
 
     def _take_new_thoughts(self, thought: Json) -> list[str]:
         """Return a thought unless it was seen already. It may be in an event of its own and in the message too."""
-        new_thoughts = (
-            [thought] if isinstance(thought, str) and thought.strip() and thought not in self._seen_thoughts else []
-        )
-        self._seen_thoughts.update(new_thoughts)
-        return new_thoughts
+        if not isinstance(thought, str) or not thought.strip() or (seen := digest(thought)) in self.seen_thoughts:
+            return []
+        self.seen_thoughts = [*self.seen_thoughts[-_MAX_SEEN_THOUGHTS:], seen]
+        return [thought]
 
     def _parse_reasoning(self, data: Mapping[str, Json]) -> NewEntry:
         thoughts = self._take_new_thoughts(data.get("content"))
         if not thoughts:
             return NewEntry(kind="event")
-        return NewEntry(role="assistant", parts=(Thinking(thoughts[0]),), model=self._model)
+        return NewEntry(role="assistant", parts=(Thinking(thoughts[0]),), model=self.model)
 
     def _parse_tool_start(self, data: Mapping[str, Json], time: str) -> NewEntry:
         call, name = as_str(data.get("toolCallId")), as_str(data.get("toolName"))
-        self._started_calls[call] = name, time
-        if call in self._requested_calls:
+        self.started_calls[call] = name, time
+        if call in self.requested_calls:
             return NewEntry(kind="event", text=name)
         parts = (ToolCall(call, name, _parse_arguments(data)),)
-        return NewEntry(role="assistant", parts=parts, model=as_str(data.get("model")) or self._model)
+        return NewEntry(role="assistant", parts=parts, model=as_str(data.get("model")) or self.model)
 
     def _parse_tool_complete(self, data: Mapping[str, Json], time: str) -> NewEntry:
         call = as_str(data.get("toolCallId"))
-        name, started = self._started_calls.pop(call, ("", ""))
+        name, started = self.started_calls.pop(call, ("", ""))
+        if call in self.requested_calls:
+            self.requested_calls.remove(call)
         output = _parse_output(data)
         exit_note = _EXIT_CODE_NOTE.search(output) if isinstance(output, str) else None
         code = as_dict(data.get("shellExecution")).get("exitCode", exit_note.group(1) if exit_note else 0)

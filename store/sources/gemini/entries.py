@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from store.model.entry import Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult, readable_text
 from store.sources.kit import jsonl
@@ -21,11 +21,19 @@ from store.sources.kit.gemini_parts import (
     parse_tool_result,
 )
 from store.sources.kit.jsonl import JsonLine, as_dict, as_list, as_str, as_time
+from store.sources.kit.stamps import digest
 from store.sources.kit.transcripts import Node
 from store.text.timestamps import elapsed_ms
 
 _CARRIED_FIELDS = ("toolCalls", "thoughts", "tokens", "model")
 """The fields that may be missing when a message is written again."""
+
+_SMALL_FIELDS = ("timestamp", "model", "tokens")
+"""The fields of a message that it needs when it is written again after a restored state. The others were seen."""
+
+_RESTARTING_FIELDS = {"$rewindTo", "sessionId", "messages", "directories", "startTime"}
+_MAX_OPEN_MESSAGES = 100
+"""Limits the latest messages whose state is saved. An older one that is written again forces a full read."""
 
 _RUNNING_STATUSES = ("validating", "scheduled", "executing", "awaiting_approval")
 _COMMAND_PREFIXES = ("/", "?")
@@ -39,31 +47,40 @@ class ReplayStep(NamedTuple):
 
 
 class Replay:
-    def __init__(self, lines: Iterable[tuple[JsonLine, str]]) -> None:
-        self._lines = lines
+    """Replays the lines of a session. Without a rewind it can continue later from a small part of its state."""
+
+    def __init__(self) -> None:
         self.header_line: JsonLine | None = None
         self.header_path = ""
         self.project_hash = ""
         self.started_at = ""
         self.ended_at = ""
+        self.end_offset = 0
+        "Is where the last line ends."
         self.directories: list[str] = []
         self._summary = ""
-        self._prompts: list[str] = []
+        self._begins_with_command: bool | None = None
+        "Says whether the first prompt is a command to the program; None while there is no prompt."
+        self._first_request = ""
+        "Is the first prompt after such commands."
         self._agent_steps: dict[str, int] = {}
         self._nodes: list[Node] = []
         self._parents: list[int | None] = []
         self._current: int | None = None
         self._node_names: set[str] = set()
         self._carried: dict[str, dict[str, Json]] = {}
-        # These remember the content read so far, each with its step. After a rewind it may be new again.
+        self._older_names: set[str] = set()
+        "Holds digests of the names of messages before those that a continued replay knows."
+        # These remember the content read so far, texts as digests, each with its step. After a rewind it may be new.
         self._live_messages: dict[str, int] = {}
-        self._seen: dict[tuple[str, ...], int] = {}
+        self._seen: dict[str, int] = {}
         self._counted_tokens: dict[str, tuple[Tokens, int]] = {}
 
-    def read_steps(self) -> Iterator[ReplayStep]:
+    def read_steps(self, lines: Iterable[tuple[JsonLine, str]]) -> Iterator[ReplayStep]:
         """Yield the steps in order. Every line except the first has at least one."""
-        for line, path in self._lines:
+        for line, path in lines:
             record = jsonl.record_from_line(line, path)
+            self.end_offset = line.offset + len(line.data)
             for name, entry in self._replay_line(line, path):
                 entry.record = record
                 entry.created_at = entry.created_at or self.ended_at or self.started_at
@@ -71,9 +88,39 @@ class Replay:
 
     def title(self) -> str:
         """Return the title. A command to the program is not used as a title."""
-        if self._summary or not self._prompts or not self._prompts[0].startswith(_COMMAND_PREFIXES):
-            return self._summary
-        return next((prompt for prompt in self._prompts if not prompt.startswith(_COMMAND_PREFIXES)), "")
+        return self._summary or self._first_request
+
+    # ── continuing later ──────────────────────────────────────────────────────────────────────────
+
+    def save_state(self) -> dict[str, Json]:
+        """Return the state that reading continues from: mainly the latest messages, which may be written again."""
+        names = [*self._carried]
+        latest = names[-_MAX_OPEN_MESSAGES:]
+        older = self._older_names.union(map(_name_digest, names[:-_MAX_OPEN_MESSAGES]))
+        return {
+            "times": [self.started_at, self.ended_at],
+            "title": [self._summary, self._begins_with_command, self._first_request],
+            "older": sorted(older),
+            "messages": {name: {key: self._carried[name].get(key) for key in _SMALL_FIELDS} for name in latest},
+            "seen": [*self._seen][-_MAX_OPEN_MESSAGES * 10 :],
+            "tokens": {name: [*self._counted_tokens[name][0]] for name in latest if name in self._counted_tokens},
+        }
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        self.started_at, self.ended_at = state["times"]
+        self._summary, self._begins_with_command, self._first_request = state["title"]
+        self._older_names = set(state["older"])
+        self._carried = state["messages"]
+        self._seen = dict.fromkeys(state["seen"], 0)
+        self._counted_tokens = {name: (Tokens(*counts), 0) for name, counts in state["tokens"].items()}
+
+    def can_continue_with(self, line: JsonLine) -> bool:
+        """Return whether a line can be read after a restored state. It cannot if it repeats or rewinds messages."""
+        value = as_dict(line.value)
+        if isinstance(name := value.get("id"), str):
+            return _name_digest(name) not in self._older_names
+        changes = as_dict(value.get("$set"))
+        return not (value.keys() | changes.keys()) & _RESTARTING_FIELDS
 
     def find_calling_step(self, session_id: str) -> int | None:
         """Return the step that called the sub-agent with this session id."""
@@ -177,7 +224,8 @@ class Replay:
         return entry
 
     def _add_if_new(self, *key: str) -> bool:
-        return key not in self._seen and self._seen.setdefault(key, len(self._nodes)) == len(self._nodes)
+        name = digest(*key)
+        return name not in self._seen and self._seen.setdefault(name, len(self._nodes)) == len(self._nodes)
 
     def _is_new_part(self, name: str, part: Part) -> bool:
         match part:
@@ -188,7 +236,7 @@ class Replay:
             case Text(text):
                 return self._add_if_new("text", name, text.strip())
             case Thinking():
-                return ("thoughts", name) not in self._seen
+                return digest("thoughts", name) not in self._seen
         return self._add_if_new("part", name, repr(part))
 
     def _parse_user(self, name: str, message: GeminiMessage) -> NewEntry | None:
@@ -201,7 +249,11 @@ class Replay:
         text = extract_typed_text(parse_parts(message.get("displayContent"))) or extract_typed_text(parts)
         if is_injected(text):
             return NewEntry(role="user", parts=parts, is_prompt=False)
-        self._prompts.append(text)
+        is_command = text.startswith(_COMMAND_PREFIXES)
+        if self._begins_with_command is None:
+            self._begins_with_command = is_command
+        if self._begins_with_command and not is_command:
+            self._first_request = self._first_request or text
         return NewEntry(role="user", parts=parts, text=text)
 
     def _parse_answer(self, name: str, message: GeminiMessage) -> NewEntry | None:
@@ -247,6 +299,10 @@ class Replay:
         if kind in ("info", "warning"):
             return NewEntry(kind="event", text=text)
         return NewEntry(kind="unknown", parts=(Opaque(kind, dict(message)),))
+
+
+def _name_digest(name: str) -> str:
+    return digest(name)[:8]
 
 
 def _is_conversation_message(message: GeminiMessage) -> bool:

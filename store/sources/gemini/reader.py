@@ -14,16 +14,17 @@ from store.errors import BadValue
 from store.model.entry import Json, NewEntry
 from store.model.session import SessionFields
 from store.sources.contract import Batch, Problem, SessionRef, SourceReader
+from store.sources.gemini.append import ChatEnd
 from store.sources.gemini.entries import Replay
 from store.sources.kit import jsonl, sqlite
 from store.sources.kit.jsonl import JsonLine, as_dict, as_list, as_str, as_time
 from store.sources.kit.layout import Layout
 from store.sources.kit.transcripts import (
-    Branch,
     build_header_batch,
     find_branches,
     path_text,
     read_first_value,
+    split_native_id,
 )
 from store.text.validate import encode, replace_surrogates
 
@@ -129,20 +130,17 @@ def _split_json_file(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
 # ── the sessions ──────────────────────────────────────────────────────────────────────────────────
 
 
-class _ScannedFiles(NamedTuple):
-    branches: tuple[str, ...]
-    updated_at: str
+@lru_cache(maxsize=4096)
+def _has_messages(files: tuple[ChatFile, ...]) -> bool:
+    """Return whether a session has a message, without which it is none. It is cached until a file changes."""
+    return any(step.node.is_message for step in Replay().read_steps(_read_lines(files, [])))
 
 
 @lru_cache(maxsize=4096)
-def _scan_files(files: tuple[ChatFile, ...]) -> _ScannedFiles:
-    """Return the branches of a session and its last time, cached until a file changes. Without a message there is no
-    session."""
-    replay = Replay(_read_lines(files, []))
-    nodes = [step.node for step in replay.read_steps()]
-    if not any(node.is_message for node in nodes):
-        return _ScannedFiles((), "")
-    return _ScannedFiles(tuple(branch.name for branch in find_branches(nodes)), replay.ended_at)
+def _find_branch_names(files: tuple[ChatFile, ...]) -> tuple[str, ...]:
+    """Return the names of the branches of a session besides its own. They are cached until a file changes."""
+    nodes = [step.node for step in Replay().read_steps(_read_lines(files, []))]
+    return tuple(branch.name for branch in find_branches(nodes) if branch.name)
 
 
 class GeminiReader(SourceReader):
@@ -150,40 +148,58 @@ class GeminiReader(SourceReader):
         super().__init__()
         self._root = root
         self._layout = layout
-        self._files: dict[str, list[ChatFile]] = {}
-        self._branches: dict[str, tuple[str, str]] = {}
+        self._files: dict[str, tuple[ChatFile, ...]] = {}
 
     def scan(self) -> Iterator[SessionRef]:
+        for ref in self.scan_files():
+            yield ref
+            yield from self.scan_branches(ref)
+
+    def scan_files(self) -> Iterator[SessionRef]:
+        self._files = self._find_files()
+        for native, files in self._files.items():
+            if _has_messages(files):
+                updated_at = max(jsonl.modified_at(file.path) for file in files)
+                yield SessionRef(native, sqlite.digest(*(file.stamp for file in files)), updated_at)
+
+    def _find_files(self) -> dict[str, tuple[ChatFile, ...]]:
+        found: dict[str, tuple[ChatFile, ...]] = {}
         for path in self._layout.find_files(self._root, self.problems):
             file = ChatFile(path, jsonl.plain_file_stamp(path))
             native, problems = _identify_session(file)
             self.problems += problems
             if native:
-                self._files.setdefault(native, []).append(file)
-        for native, files in self._files.items():
-            scanned = _scan_files(tuple(files))
-            stamp = sqlite.digest(*(file.stamp for file in files))
-            for name in scanned.branches:
-                branch_id = Branch(name).native_id(native)
-                self._branches[branch_id] = native, name
-                yield SessionRef(branch_id, stamp, scanned.updated_at)
+                found[native] = (*found.get(native, ()), file)
+        return found
+
+    def scan_branches(self, ref: SessionRef) -> Iterator[SessionRef]:
+        names = _find_branch_names(self._files[ref.native_id])
+        return (SessionRef(f"{ref.native_id}/{name}", ref.stamp, ref.updated_at) for name in names)
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
         problems: list[Problem] = []
-        native, name = self._branches[ref.native_id]
-        files = self._files[native]
+        native, name = split_native_id(ref.native_id, self._files)
+        files = self._files.get(native, ())
         # A fork shares the files of its session, which already reports their problems.
-        replay = Replay(_read_lines(files, [] if name else problems))
-        steps = [(step.node, step.entry.created_at) for step in replay.read_steps()]
+        replay = Replay()
+        lines = _read_lines(files, [] if name else problems)
+        steps = [(step.node, step.entry.created_at) for step in replay.read_steps(lines)]
         branch = next((branch for branch in find_branches([node for node, _ in steps]) if branch.name == name), None)
         if branch is None:
             return
         fields = branch.fork_fields(native) if name else self._sub_agent_fields(native)
+        is_linked = "forked_at" in fields or not fields
         fields |= {"agent_title": replay.title(), "cwd": _find_project_folder(files, replay)}
         fields |= sqlite.time_fields(replay.started_at, steps[branch.own_nodes[-1]][1] if name else replay.ended_at)
         yield build_header_batch(fields, replay.header_line, Path(replay.header_path))
         shared = set(branch.shared_nodes())
         yield from sqlite.build_batches(_read_entries(files, shared, shared | set(branch.own_nodes)), problems)
+        if is_linked and not name and len(files) == 1:
+            yield Batch(mark=ChatEnd(files[0].path, replay).mark_end(files[0].stamp))
+
+    def read_appended(self, ref: SessionRef, mark: str) -> list[Batch] | None:
+        files = self._files[ref.native_id]
+        return ChatEnd(files[0].path, Replay()).read_appended(files[0].path, mark) if len(files) == 1 else None
 
     def _sub_agent_fields(self, native: str) -> SessionFields:
         """Return the link to the parent. The folder of a sub-agent's file is named after its parent."""
@@ -192,8 +208,8 @@ class GeminiReader(SourceReader):
             return {}
         parent = replace_surrogates(path.parent.name)
         fields: SessionFields = {"parent_id": parent, "relation": "delegate"}
-        replay = Replay(_read_lines(self._files.get(parent, []), []))
-        nodes = [step.node for step in replay.read_steps()]
+        replay = Replay()
+        nodes = [step.node for step in replay.read_steps(_read_lines(self._files.get(parent, ()), []))]
         calling_step = replay.find_calling_step(native)
         main = find_branches(nodes)[0].own_nodes if nodes else []
         if calling_step in main:
@@ -202,7 +218,7 @@ class GeminiReader(SourceReader):
 
 
 def _read_entries(files: Sequence[ChatFile], shared: set[int], chain: set[int]) -> Iterator[list[NewEntry]]:
-    for number, step in enumerate(Replay(_read_lines(files, [])).read_steps()):
+    for number, step in enumerate(Replay().read_steps(_read_lines(files, []))):
         if number in chain:
             step.entry.inherited = number in shared
             yield [step.entry]

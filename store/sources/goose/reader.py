@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from store.errors import BadValue
 from store.model.entry import Attachment, Json, NewEntry, NewRecord, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from store.model.session import SessionFields
 from store.sources.contract import Batch, ForeignSummary, Problem, SessionRef, SourceReader
 from store.sources.kit import jsonl, sqlite
-from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str
+from store.sources.kit.continuation import CarriedState, Continuation
+from store.sources.kit.jsonl import FileMark, as_count, as_dict, as_list, as_str
 from store.sources.kit.sqlite import RowLike
 from store.text.validate import encode_derived, parse, replace_surrogates
 
@@ -68,7 +69,10 @@ class GooseReader(SourceReader):
             yield ref
         for native_id, path in self._files.items():
             if native_id not in imported:
-                yield SessionRef(native_id, jsonl.plain_file_stamp(path), _modified_at(path))
+                yield SessionRef(native_id, jsonl.plain_file_stamp(path), jsonl.modified_at(path))
+
+    def scan_files(self) -> Iterator[SessionRef]:
+        return self.scan()
 
     def _scan_database(self) -> Iterator[SessionRef]:
         if self._connection is None:
@@ -86,32 +90,29 @@ class GooseReader(SourceReader):
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
         problems: list[Problem] = []
-        header_batch, messages = self._find_session(ref.native_id, problems)
+        rows = self._find_rows(ref.native_id, problems)
+        transcript = None if rows else _Transcript(self._files[ref.native_id]) if ref.native_id in self._files else None
+        header_batch, messages = rows or (transcript.read(problems) if transcript else (None, ()))
         if header_batch is None:
             return
         yield header_batch
         fields = header_batch.fields or {}
         entry_reader = _GooseEntryReader(fields.get("model", ""), fields.get("created_at", ""))
-        yield from sqlite.build_batches(
-            (entry_reader.read_entries(*pair) for pair in _pair_with_next(messages)), problems
-        )
-        if entry_reader.summary:
-            yield Batch(summary=entry_reader.summary)
+        yield from sqlite.build_batches(entry_reader.read_all(messages), problems)
+        yield Batch(summary=entry_reader.summary, mark=transcript.mark_end(entry_reader) if transcript else "")
 
-    def _find_session(self, native_id: str, problems: list[Problem]) -> tuple[Batch | None, Iterable[_GooseMessage]]:
-        if self._connection is not None:
-            session = next(sqlite.read_rows(self._connection, "sessions", problems, "where id = ?", native_id), None)
-            if session is not None:
-                rows = sqlite.read_rows(self._connection, "messages", problems, _MESSAGES_IN_ORDER, native_id)
-                return _build_header_batch(session), (_message_from_row(row, problems) for row in rows)
-        return _read_transcript(self._files[native_id], problems) if native_id in self._files else (None, ())
+    def read_appended(self, ref: SessionRef, mark: str) -> list[Batch] | None:
+        path = self._files.get(ref.native_id)
+        return _TranscriptEnd(path, _GooseEntryReader("", "")).read_appended(path, mark) if path else None
 
-
-def _modified_at(path: Path) -> str:
-    try:
-        return sqlite.normalize_time(path.stat().st_mtime)
-    except OSError:
-        return ""
+    def _find_rows(self, native_id: str, problems: list[Problem]) -> tuple[Batch, Iterable[_GooseMessage]] | None:
+        if self._connection is None:
+            return None
+        session = next(sqlite.read_rows(self._connection, "sessions", problems, "where id = ?", native_id), None)
+        if session is None:
+            return None
+        rows = sqlite.read_rows(self._connection, "messages", problems, _MESSAGES_IN_ORDER, native_id)
+        return _build_header_batch(session), (_message_from_row(row, problems) for row in rows)
 
 
 def _pair_with_next(messages: Iterable[_GooseMessage]) -> Iterator[tuple[_GooseMessage, _GooseMessage | None]]:
@@ -183,22 +184,66 @@ def _parse_json(value: object) -> Json:
         return None
 
 
-def _read_transcript(path: Path, problems: list[Problem]) -> tuple[Batch | None, Iterable[_GooseMessage]]:
-    """Read a file whose first line describes the session. Every other line is a message."""
-    header_line = next(jsonl.read_json_lines(path, []), None)
-    if header_line is None:
-        return None, ()
-    lines = jsonl.read_lines(path, problems, name=path.name)
-    messages = (_message_from_line(line, path.name) for line in lines if line.offset != header_line.offset)
-    first = list(islice(messages, 1))
-    header, modified_at = as_dict(header_line.value), _modified_at(path)
-    fields: SessionFields = {
-        "agent_title": replace_surrogates(as_str(header.get("description"))),
-        "cwd": replace_surrogates(as_str(header.get("working_dir"))),
-    }
-    fields |= sqlite.time_fields(first[0].created_at if first else modified_at, modified_at) | _token_fields(header)
-    entry = NewEntry(kind="header", record=jsonl.record_from_line(header_line, path.name))
-    return Batch(header=entry, fields=fields), chain(first, messages)
+class _Transcript:
+    """Reads a file whose first line describes the session. Every other line is a message."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = jsonl.plain_file_stamp(path)
+        self._end = 0
+
+    def read(self, problems: list[Problem]) -> tuple[Batch | None, Iterable[_GooseMessage]]:
+        header_line = next(jsonl.read_json_lines(self._path, []), None)
+        if header_line is None:
+            return None, ()
+        messages = self._read_messages(header_line.offset, problems)
+        first = list(islice(messages, 1))
+        header, modified_at = as_dict(header_line.value), jsonl.modified_at(self._path)
+        fields: SessionFields = {
+            "agent_title": replace_surrogates(as_str(header.get("description"))),
+            "cwd": replace_surrogates(as_str(header.get("working_dir"))),
+        }
+        fields |= sqlite.time_fields(first[0].created_at if first else modified_at, modified_at) | _token_fields(header)
+        entry = NewEntry(kind="header", record=jsonl.record_from_line(header_line, self._path.name))
+        return Batch(header=entry, fields=fields), chain(first, messages)
+
+    def _read_messages(self, header_offset: int, problems: list[Problem]) -> Iterator[_GooseMessage]:
+        for line in jsonl.read_lines(self._path, problems, name=self._path.name):
+            if line.offset != header_offset:
+                self._end = line.offset + len(line.data)
+                yield _message_from_line(line, self._path.name)
+
+    def mark_end(self, entry_reader: _GooseEntryReader) -> str:
+        """Return a mark for the end of the file, after all messages were read."""
+        file = FileMark.from_file(self._path, self._end, self._stamp)
+        return _TranscriptEnd(self._path, entry_reader).build_mark(file)
+
+
+class _TranscriptEnd(Continuation):
+    """Continues a session in an older file. Goose writes the whole file again when the first line changes."""
+
+    def __init__(self, path: Path, entry_reader: _GooseEntryReader) -> None:
+        self._path = path
+        self._entry_reader = entry_reader
+
+    @property
+    def can_continue(self) -> bool:
+        return self._entry_reader.can_continue
+
+    def save_state(self) -> dict[str, Json]:
+        return self._entry_reader.save_state()
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        self._entry_reader.restore_state(state)
+
+    def read_appended_lines(self, lines: Sequence[jsonl.JsonLine]) -> list[NewEntry]:
+        messages = [_message_from_line(line, self._path.name) for line in lines]
+        entries = [entry for (entry,) in self._entry_reader.read_all(messages)]
+        self.summary = self._entry_reader.summary
+        return entries
+
+    def appended_fields(self) -> SessionFields:
+        return {"updated_at": jsonl.modified_at(self._path)}
 
 
 def _message_from_line(line: jsonl.JsonLine, name: str) -> _GooseMessage:
@@ -215,25 +260,32 @@ def _message_from_line(line: jsonl.JsonLine, name: str) -> _GooseMessage:
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────
 
 
-class _GooseEntryReader:
+class _GooseEntryReader(CarriedState):
     """Turns the messages of one session into entries, in order."""
+
+    carried = ("can_continue", "model", "created_at", "turns", "last_prompt", "just_summarised")
 
     def __init__(self, model: str, created_at: str) -> None:
         self.summary: ForeignSummary | None = None
-        self._model = model
-        self._created_at = created_at
-        self._turns = 0
-        self._last_prompt = ""
-        self._just_summarised = False
+        self.can_continue = False
+        "Is true when the meaning of the last message does not depend on the one that follows."
+        self.model = model
+        self.created_at = created_at
+        self.turns = 0
+        self.last_prompt = ""
+        "Is a digest of the text."
+        self.just_summarised = False
         "Says that there was no prompt since the last summary."
 
-    def read_entries(self, message: _GooseMessage, following: _GooseMessage | None) -> list[NewEntry]:
-        self._created_at = message.created_at or self._created_at
-        entry = self._parse_entry(message, following)
-        entry.record, entry.created_at = message.record, self._created_at
-        if entry.role == "assistant":
-            entry.model = self._model
-        return [entry]
+    def read_all(self, messages: Iterable[_GooseMessage]) -> Iterator[list[NewEntry]]:
+        for message, following in _pair_with_next(messages):
+            self.created_at = message.created_at or self.created_at
+            entry = self._parse_entry(message, following)
+            entry.record, entry.created_at = message.record, self.created_at
+            if entry.role == "assistant":
+                entry.model = self.model
+            self.can_continue = not message.is_hidden
+            yield [entry]
 
     def _parse_entry(self, message: _GooseMessage, following: _GooseMessage | None) -> NewEntry:
         parts = tuple(_parse_parts(message.content))
@@ -262,9 +314,9 @@ class _GooseEntryReader:
         has_instruction = following is not None and following.is_hidden and following.role == "assistant"
         if message.visibility.get("agentVisible") is False and not has_instruction:
             return None
-        self._just_summarised = True
+        self.just_summarised = True
         text = _join_texts(parts)
-        self.summary = ForeignSummary(replace_surrogates(text), self._turns) if text.strip() else self.summary
+        self.summary = ForeignSummary(replace_surrogates(text), self.turns) if text.strip() else self.summary
         return NewEntry(kind="compaction", role="system", parts=parts)
 
     def _parse_user(self, parts: tuple[Part, ...]) -> NewEntry:
@@ -272,11 +324,12 @@ class _GooseEntryReader:
         if len(own_parts) < len(parts) and not any(isinstance(part, Text) for part in own_parts):
             return NewEntry(role="tool", parts=parts, is_prompt=False)
         text = _join_texts(parts)
-        is_repeated, self._just_summarised = self._just_summarised and text == self._last_prompt, False
+        prompt = sqlite.digest(text)
+        is_repeated, self.just_summarised = self.just_summarised and prompt == self.last_prompt, False
         if is_repeated:
             return NewEntry(kind="event", role="user", parts=parts)
-        self._last_prompt = text
-        self._turns += bool(own_parts)
+        self.last_prompt = prompt
+        self.turns += bool(own_parts)
         return NewEntry(role="user", parts=parts, is_prompt=bool(own_parts))
 
 

@@ -349,6 +349,14 @@ class _PrefixDigest:
         return self._hash.hexdigest()[:24] if self._position == end else ""
 
 
+def modified_at(path: Path) -> str:
+    """Return when a file was changed; empty when it cannot be read."""
+    try:
+        return normalize_time(path.stat().st_mtime)
+    except PATH_ERRORS:
+        return ""
+
+
 def read_json_file(path: Path, problems: list[Problem], *, name: str = "") -> Json | None:
     """Return the value of a JSON file; None, and a problem, when it is broken or too large."""
     record = read_json_record(path, problems, name=name)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.model.entry import Json, NewEntry, Opaque
-from store.model.session import SessionFields
-from store.sources.contract import Problem
 from store.sources.kit.record_tree import EntryParser, RecordTree
 from store.sources.kit.transcripts import Node
 from store.text.validate import replace_surrogates
@@ -20,35 +18,50 @@ if TYPE_CHECKING:
 class RecordList(RecordTree):
     """Holds the records of one file of a `JsonlSource`, which says what they mean."""
 
-    def __init__(self, source: JsonlSource, path: Path, problems: list[Problem]) -> None:
+    carried = ("is_described",)
+
+    def __init__(self, source: JsonlSource, path: Path) -> None:
+        super().__init__(path)
         self._source = source
-        self._first: Mapping[str, Json] | None = None
-        super().__init__(path, problems)
+        self._native_id = ""
+        self.is_described = False
+        "Is set by the first record, or by a header after it."
 
     def is_header(self, value: Mapping[str, Json]) -> bool:
         if is_header := self._source.is_header(value):
-            self._first = value
+            self._describe(value)
         return is_header
+
+    def _describe(self, value: Mapping[str, Json]) -> None:
+        self.is_described = True
+        self.fields = self._source.session(value)
+        self._native_id = self._source.native_id(self.path, value)
+
+    @property
+    def is_identified(self) -> bool:
+        return super().is_identified or any(node.is_message for node in self.nodes[-1:])
 
     def parse_time(self, value: Mapping[str, Json]) -> str:
         return self._source.time(value)
 
     def parse_node(self, value: Mapping[str, Json]) -> Node:
-        if self._first is None and value:
-            self._first = value
+        if not self.is_described and value:
+            self._describe(value)
         return Node("", "", bool(value) and self._source.entry(value).kind == "message")
 
     @property
     def native_id(self) -> str:
-        return replace_surrogates(self._source.native_id(self.path, self._first or {}))
-
-    def session_fields(self, nodes: Sequence[int]) -> SessionFields:
-        return self._source.session(self._first or {})
+        return replace_surrogates(self._native_id)
 
     def entry_parser(self) -> EntryParser:
-        return self._parse_entry
+        return _SourceEntryParser(self._source)
 
-    def _parse_entry(self, value: Json) -> NewEntry:
+
+class _SourceEntryParser(EntryParser):
+    def __init__(self, source: JsonlSource) -> None:
+        self._source = source
+
+    def read_entry(self, value: Json) -> NewEntry:
         if not isinstance(value, dict):
             return NewEntry(kind="unknown", parts=(Opaque("", value),))
         return self._source.entry(value)

@@ -1,4 +1,7 @@
-"""This module reads files whose records form a tree. It outlines a file first, then reads each branch as a session."""
+"""This module reads files whose records form a tree. It outlines a file first, then reads each branch as a session.
+
+When a file has grown, and what was appended continues the session, only the appended lines are read.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from store.model.entry import Json, NewEntry
 from store.model.session import SessionFields
 from store.sources.contract import Batch, Problem, SessionRef, SourceReader
 from store.sources.kit import jsonl, sqlite
-from store.sources.kit.jsonl import JsonLine, as_dict
+from store.sources.kit.continuation import CarriedState, Continuation
+from store.sources.kit.jsonl import FileMark, JsonLine, as_dict
 from store.sources.kit.layout import Layout
 from store.sources.kit.transcripts import (
     Branch,
@@ -20,16 +24,31 @@ from store.sources.kit.transcripts import (
     build_header_batch,
     find_branches,
     path_text,
+    split_native_id,
 )
 
-EntryParser = Callable[[Json], NewEntry]
+MAX_TAIL_NODES = 500
+"""Limits the records after the last message that a mark remembers."""
 
 
-class RecordTree(ABC):
-    """Outlines a file: the parent of each record, and the data of the session. The records are read later."""
+class EntryParser(CarriedState):
+    """Turns the records of a branch into entries, in order."""
 
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
+    @abstractmethod
+    def read_entry(self, value: Json) -> NewEntry: ...
+
+
+class RecordTree(CarriedState, ABC):
+    """Outlines a file: the parent of each record, and what the records say about the session. The records are turned
+    into entries later."""
+
+    def __init__(self, path: Path) -> None:
         self.path = path
+        self.problems: list[Problem] = []
+        self.stamp = ""
+        "Is the stamp of the file before it was read."
+        self.end = 0
+        "Is where the last line ends."
         self.header_line: JsonLine | None = None
         "Is the record that only describes the session; it becomes the header of the chain."
         self.nodes: list[Node] = []
@@ -37,14 +56,34 @@ class RecordTree(ABC):
         self.times: list[str] = []
         self.costs: dict[int, float] = {}
         "Maps nodes to what was paid for them, where a record says so."
+        self.fields: SessionFields = {}
+        "Is what the records say about all sessions in the file."
+        self.node_fields: dict[int, SessionFields] = {}
+        "Maps nodes to what they say about the sessions that they belong to. The last one counts."
+        self.changes_past = False
+        "Is set by a record that changes what the records before it mean, so that they must be read again."
         self.started_at = ""
-        for line in jsonl.read_lines(path, problems):
-            self._add_line(line, as_dict(line.value))
-        self.times = [time or self.started_at for time in self.times]
 
-    def _add_line(self, line: JsonLine, value: Mapping[str, Json]) -> None:
+    def read_file(self) -> Self:
+        self.stamp = jsonl.plain_file_stamp(self.path)
+        for line in jsonl.read_lines(self.path, self.problems):
+            self.add_line(line)
+        self.times = [time or self.started_at for time in self.times]
+        return self
+
+    def read_beginning(self) -> Self:
+        """Read until the session is identified, which is usually after the first line."""
+        for line in jsonl.read_lines(self.path, self.problems):
+            self.add_line(line)
+            if self.is_identified:
+                break
+        return self
+
+    def add_line(self, line: JsonLine) -> None:
+        value = as_dict(line.value)
         time = self.parse_time(value)
         self.started_at = self.started_at or time
+        self.end = line.offset + len(line.data)
         if self.header_line is None and self.is_header(value):
             self.header_line = line
             return
@@ -63,6 +102,11 @@ class RecordTree(ABC):
         return False
 
     @property
+    def is_identified(self) -> bool:
+        """Is true when the lines read so far show that the file is a session, and what its id is."""
+        return self.header_line is not None
+
+    @property
     @abstractmethod
     def native_id(self) -> str: ...
 
@@ -72,92 +116,128 @@ class RecordTree(ABC):
     @abstractmethod
     def parse_time(self, value: Mapping[str, Json]) -> str: ...
 
-    @abstractmethod
     def session_fields(self, nodes: Sequence[int]) -> SessionFields:
         """Describe the session, or the fork, that has these records."""
+        fields = self.fields.copy()
+        for node in nodes:
+            fields |= self.node_fields.get(node, {})
+        return fields
 
     @abstractmethod
     def entry_parser(self) -> EntryParser:
-        """Return a function that turns the records of a branch into entries, in order."""
+        """Return what turns the records of a branch into entries."""
 
 
-FileParser = Callable[[Path, list[Problem]], RecordTree]
-"""Outlines a file."""
+MakeTree = Callable[[Path], RecordTree]
+"""Makes the outline of a file that is not read yet."""
 
 
-class _ScannedFile(NamedTuple):
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Identity(NamedTuple):
+    """Says which session a file holds; the id is empty when it holds none."""
+
     native_id: str
-    branches: tuple[str, ...]
-    updated_at: str
     problems: tuple[Problem, ...]
 
 
 @lru_cache(maxsize=8192)
-def _scan_file(parse_file: FileParser, path: Path, stamp: str) -> _ScannedFile:
-    """Outline a file. The result is cached until the stamp changes."""
-    problems: list[Problem] = []
-    outline = parse_file(path, problems)
+def _identify_session(make_tree: MakeTree, path: Path, stamp: str) -> _Identity:
+    """Return the session of a file. The result is cached until the stamp changes."""
+    outline = make_tree(path).read_beginning()
     if not outline.header_line and not any(node.is_message for node in outline.nodes):
-        return _ScannedFile("", (), "", tuple(problems or [Problem(str(path), "It has no messages.")]))
+        return _Identity("", tuple(outline.problems or [Problem(str(path), "It has no messages.")]))
     if not outline.native_id:
-        return _ScannedFile("", (), "", (Problem(str(path), "The session has no id."),))
-    names = tuple(branch.name for branch in outline.branches())
-    return _ScannedFile(outline.native_id, names, max(outline.times, default=outline.started_at), ())
+        return _Identity("", (Problem(str(path), "The session has no id."),))
+    return _Identity(outline.native_id, ())
+
+
+@lru_cache(maxsize=256)
+def _find_end(make_tree: MakeTree, path: Path, stamp: str) -> str:
+    """Return the time of the last record of a file. It is cached until the stamp changes."""
+    outline = make_tree(path).read_file()
+    return max(outline.times, default=outline.started_at)
 
 
 class RecordTreeReader(SourceReader):
     """Reads files that each hold a session and its forks."""
 
-    def __init__(self, root: Path, layout: Layout, parse_file: FileParser) -> None:
+    def __init__(self, root: Path, layout: Layout, make_tree: MakeTree) -> None:
         super().__init__()
         self._root = root
         self._layout = layout
-        self._parse_file = parse_file
-        self.locations: dict[str, tuple[Path, str]] = {}
-        "Maps native ids to the file and the name of the branch."
+        self._make_tree = make_tree
+        self.paths: dict[str, Path] = {}
+        "Maps the native ids of sessions to their files."
+        self._outline: RecordTree | None = None
+        "Is the outline of the file that was read last, since all of its branches are read one after the other."
 
     def scan(self) -> Iterator[SessionRef]:
-        """Yield every session. If two files hold the same session, the one with the later end is used."""
-        sessions: dict[str, tuple[Path, str, _ScannedFile]] = {}
+        for ref in self.scan_files():
+            yield ref
+            yield from self.scan_branches(ref)
+
+    def scan_files(self) -> Iterator[SessionRef]:
+        """Yield one session for each file. If two files hold the same session, the one with the later end is used."""
+        self.paths = self._find_sessions()
+        for native_id, path in self.paths.items():
+            yield SessionRef(native_id, self.stamp_file(path), jsonl.modified_at(path))
+
+    def _find_sessions(self) -> dict[str, Path]:
+        sessions: dict[str, Path] = {}
         for path in self._layout.find_files(self._root, self.problems):
-            stamp = self.stamp_file(path)
-            candidate = path, stamp, _scan_file(self._parse_file, path, stamp)
-            native_id = candidate[2].native_id
-            self.problems += candidate[2].problems
-            if not native_id:
+            identity = _identify_session(self._make_tree, path, self.stamp_file(path))
+            self.problems += identity.problems
+            if not identity.native_id:
                 continue
-            other = sessions.setdefault(native_id, candidate)
-            if other is not candidate:
-                newer, older = (
-                    (candidate, other) if candidate[2].updated_at > other[2].updated_at else (other, candidate)
-                )
-                sessions[native_id] = newer
-                reason = f"It is another copy of the session {native_id} and is left out."
-                self.problems.append(Problem(str(older[0]), reason))
-        for path, stamp, scanned in sessions.values():
-            for name in scanned.branches:
-                native_id = Branch(name).native_id(scanned.native_id)
-                self.locations[native_id] = path, name
-                yield SessionRef(native_id, stamp, scanned.updated_at)
+            other = sessions.setdefault(identity.native_id, path)
+            if other != path:
+                newer, older = (path, other) if self._find_end(path) > self._find_end(other) else (other, path)
+                sessions[identity.native_id] = newer
+                reason = f"It is another copy of the session {identity.native_id} and is left out."
+                self.problems.append(Problem(str(older), reason))
+        return sessions
+
+    def _find_end(self, path: Path) -> str:
+        return _find_end(self._make_tree, path, self.stamp_file(path))
+
+    def scan_branches(self, ref: SessionRef) -> Iterator[SessionRef]:
+        names = [branch.name for branch in self._load_outline(self.paths[ref.native_id]).branches() if branch.name]
+        return (SessionRef(f"{ref.native_id}/{name}", ref.stamp, ref.updated_at) for name in names)
+
+    def _load_outline(self, path: Path) -> RecordTree:
+        if self._outline is None or (self._outline.path, self._outline.stamp) != (path, jsonl.plain_file_stamp(path)):
+            self._outline = self._make_tree(path).read_file()
+        return self._outline
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
-        problems: list[Problem] = []
-        path, name = self.locations[ref.native_id]
-        # A fork is in the file of its session, which already reports the problems.
-        outline = self._parse_file(path, [] if name else problems)
+        session, name = split_native_id(ref.native_id, self.paths)
+        if not session:
+            return
+        path = self.paths[session]
+        outline = self._load_outline(path)
         branch = outline.find_branch(name)
         if branch is None:
             return
         shared = branch.shared_nodes()
         copied, fields = self.find_origin(outline, branch)
         fields |= outline.session_fields(shared + branch.own_nodes)
-        fields |= sqlite.time_fields(
-            outline.started_at, max((outline.times[node] for node in branch.own_nodes), default="")
-        )
-        fields |= jsonl.cost_fields(sum(outline.costs.get(node, 0) for node in branch.own_nodes if node not in copied))
-        yield build_header_batch(fields, outline.header_line, path)
+        updated_at = max((outline.times[node] for node in branch.own_nodes), default="")
+        fields |= sqlite.time_fields(outline.started_at, updated_at)
+        cost = sum(outline.costs.get(node, 0) for node in branch.own_nodes if node not in copied)
+        yield build_header_batch(fields | jsonl.cost_fields(cost), outline.header_line, path)
         nodes_by_offset = {outline.offsets[node]: node for node in shared + branch.own_nodes}
-        yield from sqlite.build_batches(_read_entries(outline, nodes_by_offset, {*shared, *copied}), problems)
+        parser = outline.entry_parser()
+        # A fork is in the file of its session, which already reports the problems.
+        problems = [] if name else outline.problems.copy()
+        yield from sqlite.build_batches(_read_entries(outline, parser, nodes_by_offset, {*shared, *copied}), problems)
+        if not name and len(copied) < len(branch.own_nodes):
+            yield Batch(mark=_SessionEnd(outline, parser).mark_end(branch, cost))
+
+    def read_appended(self, ref: SessionRef, mark: str) -> list[Batch] | None:
+        outline = self._make_tree(self.paths[ref.native_id])
+        return _SessionEnd(outline, outline.entry_parser()).read_appended(outline.path, mark)
 
     def stamp_file(self, path: Path) -> str:
         """Return a stamp that differs when anything in the session differs."""
@@ -169,13 +249,124 @@ class RecordTreeReader(SourceReader):
 
 
 def _read_entries(
-    outline: RecordTree, nodes_by_offset: Mapping[int, int], inherited: set[int]
+    outline: RecordTree, parser: EntryParser, nodes_by_offset: Mapping[int, int], inherited: set[int]
 ) -> Iterator[list[NewEntry]]:
-    path, parse_entry = path_text(outline.path), outline.entry_parser()
     for line in jsonl.read_lines(outline.path, []):
         node = nodes_by_offset.get(line.offset)
         if node is not None:
-            entry = parse_entry(line.value)
-            entry.record = jsonl.record_from_line(line, path)
-            entry.inherited, entry.created_at = node in inherited, outline.times[node]
+            entry = _read_entry(outline, parser, line, node)
+            entry.inherited = node in inherited
             yield [entry]
+
+
+def _read_entry(outline: RecordTree, parser: EntryParser, line: JsonLine, node: int) -> NewEntry:
+    entry = parser.read_entry(line.value)
+    entry.record = jsonl.record_from_line(line, path_text(outline.path))
+    entry.created_at = outline.times[node]
+    return entry
+
+
+# ── files that have grown ─────────────────────────────────────────────────────────────────────────
+
+
+class _SessionEnd(Continuation):
+    """Continues a session at the end of its file.
+
+    The outline of the appended lines begins with the last nodes of the session, which the new ones must follow.
+    """
+
+    carried = ("tail", "file_fields", "cost", "last_time", "updated_at", "has_header")
+
+    def __init__(self, outline: RecordTree, parser: EntryParser) -> None:
+        self._outline = outline
+        self._parser = parser
+        self.tail: list[Node] = []
+        self.file_fields: SessionFields = {}
+        self.new_fields: SessionFields = {}
+        "Is what the appended lines say about the session."
+        self.cost = 0.0
+        self.last_time = ""
+        self.updated_at = ""
+        self.has_header = False
+
+    def mark_end(self, branch: Branch, cost: float) -> str:
+        """Return a mark for the end of the session, all of which was read."""
+        outline = self._outline
+        self.tail = _find_tail(outline.nodes, branch.own_nodes)
+        self._update(branch.own_nodes, cost)
+        return self.build_mark(FileMark.from_file(outline.path, outline.end, outline.stamp))
+
+    def _update(self, nodes: Sequence[int], cost: float) -> None:
+        outline = self._outline
+        self.file_fields, self.cost = outline.fields.copy(), cost
+        self.last_time = outline.times[-1] if outline.times else outline.started_at
+        self.updated_at = max(self.updated_at, *(outline.times[node] for node in nodes), "")
+        self.has_header = outline.header_line is not None
+
+    @property
+    def can_continue(self) -> bool:
+        # The first record that has a time says when the session was created.
+        return 0 < len(self.tail) <= MAX_TAIL_NODES and bool(self.last_time)
+
+    def save_state(self) -> dict[str, Json]:
+        return super().save_state() | {"outline": self._outline.save_state(), "parser": self._parser.save_state()}
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        super().restore_state(state)
+        outline = self._outline
+        outline.restore_state(state["outline"])
+        # The parser may depend on what the outline knows.
+        self._parser = outline.entry_parser()
+        self._parser.restore_state(state["parser"])
+        outline.fields = self.file_fields.copy()
+        outline.header_line = JsonLine(0, b"", None) if self.has_header else None
+        outline.nodes = [Node(*node) for node in self.tail]
+        outline.offsets = [-1] * len(self.tail)
+        outline.times = [self.last_time] * len(self.tail)
+        outline.started_at = self.last_time
+
+    def read_appended_lines(self, lines: Sequence[JsonLine]) -> list[NewEntry] | None:
+        outline, start = self._outline, len(self._outline.nodes)
+        for line in lines:
+            outline.add_line(line)
+        if len(outline.nodes) != start + len(lines) or outline.changes_past or not _follow(outline.nodes, start):
+            return None
+        # The other sessions in the file are not read, so that nothing that concerns them may have changed.
+        if outline.fields != self.file_fields or len(outline.branches()) > 1:
+            return None
+        new_nodes = range(start, len(outline.nodes))
+        self.tail = _find_tail(outline.nodes, range(len(outline.nodes)))
+        self.new_fields = outline.session_fields(new_nodes)
+        self._update(new_nodes, self.cost + sum(outline.costs.get(node, 0) for node in new_nodes))
+        return [_read_entry(outline, self._parser, line, node) for line, node in zip(lines, new_nodes, strict=True)]
+
+    def appended_fields(self) -> SessionFields:
+        return self.new_fields | jsonl.cost_fields(self.cost) | {"updated_at": self.updated_at}
+
+
+def _find_tail(nodes: Sequence[Node], own_nodes: Sequence[int]) -> list[Node]:
+    """Return the last message of a session and the nodes that follow it, which its next node may follow.
+
+    It is empty when there is no message yet, or when the last node follows an older one.
+    """
+    tail: list[Node] = []
+    ids: set[str | None] = {""}
+    is_last_in_tail = False
+    for node in (nodes[index] for index in own_nodes):
+        if node.is_message:
+            tail, ids = [node._replace(parent=None)], {"", node.id}
+        elif is_last_in_tail := bool(tail) and node.parent in ids:
+            tail.append(node)
+            ids.add(node.id)
+        is_last_in_tail |= node.is_message
+    return tail if is_last_in_tail else []
+
+
+def _follow(nodes: Sequence[Node], start: int) -> bool:
+    """Return whether all nodes from this one on follow nodes that are known here."""
+    ids = {node.id for node in nodes[:start]}
+    for node in nodes[start:]:
+        if node.parent is None or (node.parent and node.parent not in ids):
+            return False
+        ids.add(node.id)
+    return True

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.sources.contract import Problem, Source, SourceReader
+from store.sources.contract import Source, SourceReader
 from store.sources.kit.layout import Layout as Layout
 from store.sources.kit.layout import begins_with_object
 
@@ -70,12 +70,12 @@ class JsonlSource(TranscriptSource):
     def make_reader(self, root: Path) -> SourceReader:
         from store.sources.kit.record_tree import RecordTreeReader
 
-        return RecordTreeReader(root, self.files, self.parse_file)
+        return RecordTreeReader(root, self.files, self.make_tree)
 
-    def parse_file(self, path: Path, problems: list[Problem]) -> RecordTree:
+    def make_tree(self, path: Path) -> RecordTree:
         from store.sources.kit.record_list import RecordList
 
-        return RecordList(self, path, problems)
+        return RecordList(self, path)
 
     def native_id(self, path: Path, first: Mapping[str, Json]) -> str:
         """Return the agent's own id of the session."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 from store.errors import BadValue
 from store.model.entry import Json, NewEntry
@@ -58,6 +58,24 @@ def read_first_value(path: Path) -> Json:
         return records[0].value if records else None
 
 
+def encode_mark(values: Mapping[str, Json]) -> str:
+    """Return a mark as text; empty when it is too large to store."""
+    mark = encode_derived(dict(values))
+    # Every session has a mark, and its names repeat: compression saves two thirds.
+    return b64encode(zlib.compress(mark)).decode() if len(mark) < _MAX_MARK_BYTES else ""
+
+
+def decode_mark(mark: str) -> dict[str, Any]:
+    """Return the values of a mark. Raises ValueError when it is none."""
+    try:
+        values = decode(zlib.decompress(b64decode(mark)))
+    except (BadValue, zlib.error) as reason:
+        raise ValueError(str(reason)) from None
+    if not isinstance(values, dict):
+        raise ValueError("The mark is not an object.")
+    return values
+
+
 @dataclass(slots=True, kw_only=True)
 class TranscriptMark:
     """Says where a transcript ended and what is needed to continue reading there. It is stored as text."""
@@ -79,18 +97,16 @@ class TranscriptMark:
         if not self.when:
             return ""
         values = {_STORED_NAMES.get(field_.name, field_.name): getattr(self, field_.name) for field_ in fields(self)}
-        mark = encode_derived(values | {"file": [*self.file]})
-        # Every session has a mark, and its names repeat: compression saves two thirds.
-        return b64encode(zlib.compress(mark)).decode() if len(mark) < _MAX_MARK_BYTES else ""
+        return encode_mark(values | {"file": [*self.file]})
 
     @classmethod
     def decode(cls, mark: str) -> Self | None:
         try:
-            values = decode(zlib.decompress(b64decode(mark)))
+            values = decode_mark(mark)
             for name, stored_name in _STORED_NAMES.items():
                 values[name] = values.pop(stored_name)
             return cls(**{**values, "file": FileMark(*values["file"])})
-        except (BadValue, ValueError, TypeError, KeyError, zlib.error):
+        except (ValueError, TypeError, KeyError):
             return None
 
     def attach_record(self, entry: NewEntry, line: JsonLine, path: Path) -> NewEntry:
@@ -108,6 +124,14 @@ class TranscriptMark:
         batches = [*sqlite.build_batches(([entry] for entry in entries), problems), Batch(mark=self.encode())]
         batches[0].fields = fields
         return batches
+
+
+def split_native_id(native_id: str, sessions: Container[str]) -> tuple[str, str]:
+    """Return the session of a branch, and the name of the branch. Both are empty when the session is not known."""
+    session = native_id
+    while session and session not in sessions:
+        session = session.rpartition("/")[0]
+    return session, native_id[len(session) + 1 :] if session else ""
 
 
 class Node(NamedTuple):

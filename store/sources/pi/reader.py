@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import takewhile
-from pathlib import Path
 
 from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.model.session import SessionFields
-from store.sources.contract import Problem
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time, cost_fields
 from store.sources.kit.record_tree import EntryParser, RecordTree, RecordTreeReader
 from store.sources.kit.transcripts import Branch, Node
@@ -23,18 +21,19 @@ _ID_IN_FILE_NAME = re.compile(r"_([^_/\\]+)\.jsonl$")
 
 
 class PiRecordTree(RecordTree):
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
-        self._titles: dict[int, str] = {}
-        self._provider = ""
-        super().__init__(path, problems)
-
     def is_header(self, value: Mapping[str, Json]) -> bool:
-        return Pi().is_mine(value)
+        if is_header := Pi().is_mine(value):
+            cwd, provider, model = (as_str(value.get(name)) for name in ("cwd", "provider", "modelId"))
+            self.fields |= {"cwd": cwd, "provider": provider, "model": model}
+        return is_header
 
     def parse_node(self, value: Mapping[str, Json]) -> Node:
+        said: SessionFields = {}
         if name := as_str(value.get("name")).strip() if value.get("type") == "session_info" else "":
-            self._titles[len(self.nodes)] = name
-        self._provider = as_str(as_dict(value.get("message")).get("provider")) or self._provider
+            said["agent_title"] = name
+        if provider := as_str(as_dict(value.get("message")).get("provider")):
+            said["provider"] = provider
+        self.node_fields[len(self.nodes)] = said
         self.costs[len(self.nodes)] = _message_cost(as_dict(value.get("message")))
         # Version 1 has neither ids nor parents: each record follows the one before.
         parent = value.get("parentId", "")
@@ -52,16 +51,8 @@ class PiRecordTree(RecordTree):
         """The id in the header, or in the name of the file if the header is lost."""
         return replace_surrogates(as_str(self.header_fields.get("id")) or _id_from_file_name(self.path.name))
 
-    def session_fields(self, nodes: Sequence[int]) -> SessionFields:
-        return {
-            "agent_title": next((self._titles[node] for node in reversed(nodes) if node in self._titles), ""),
-            "cwd": as_str(self.header_fields.get("cwd")),
-            "provider": self._provider or as_str(self.header_fields.get("provider")),
-            "model": as_str(self.header_fields.get("modelId")),
-        }
-
     def entry_parser(self) -> EntryParser:
-        return _parse_entry
+        return _PiEntryParser()
 
 
 def _message_cost(message: Mapping[str, Json]) -> float:
@@ -83,7 +74,7 @@ class PiReader(RecordTreeReader):
             return super().find_origin(outline, branch)
         fields: SessionFields = {"parent_id": parent, "relation": "fork"}
         sibling = outline.path.with_name(parent_path.rpartition("/")[2])
-        parent_tree = PiRecordTree(self.locations.get(parent, (sibling, ""))[0], [])
+        parent_tree = PiRecordTree(self.paths.get(parent, sibling)).read_file()
         parent_ids = {node.id for node in parent_tree.nodes if node.id}
         copied = list(takewhile(lambda node: outline.nodes[node].id in parent_ids, branch.own_nodes))
         shared = {outline.nodes[node].id for node in copied}
@@ -96,22 +87,23 @@ class PiReader(RecordTreeReader):
 # ── the records ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _parse_entry(value: Json) -> NewEntry:
-    record = as_dict(value)
-    kind = as_str(record.get("type"))
-    if kind == "message":
-        return _parse_message(as_dict(record.get("message")), as_str(record.get("id")))
-    if kind == "compaction":
-        return NewEntry(kind="compaction", text=as_str(record.get("summary")))
-    if kind == "branch_summary":
-        return NewEntry(role="system", parts=(Text(as_str(record.get("summary"))),))
-    if kind == "custom_message":
-        return _parse_custom_message(record)
-    if kind in _EVENT_FIELDS:
-        return NewEntry(
-            kind="event", text=" ".join(filter(None, (as_str(record.get(key)) for key in _EVENT_FIELDS[kind])))
-        )
-    return NewEntry(kind="unknown", parts=(Opaque(kind, value),))
+class _PiEntryParser(EntryParser):
+    def read_entry(self, value: Json) -> NewEntry:
+        record = as_dict(value)
+        kind = as_str(record.get("type"))
+        if kind == "message":
+            return _parse_message(as_dict(record.get("message")), as_str(record.get("id")))
+        if kind == "compaction":
+            return NewEntry(kind="compaction", text=as_str(record.get("summary")))
+        if kind == "branch_summary":
+            return NewEntry(role="system", parts=(Text(as_str(record.get("summary"))),))
+        if kind == "custom_message":
+            return _parse_custom_message(record)
+        if kind in _EVENT_FIELDS:
+            return NewEntry(
+                kind="event", text=" ".join(filter(None, (as_str(record.get(key)) for key in _EVENT_FIELDS[kind])))
+            )
+        return NewEntry(kind="unknown", parts=(Opaque(kind, value),))
 
 
 _EVENT_FIELDS = {

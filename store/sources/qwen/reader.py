@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from store.model.entry import Json, NewEntry, Opaque, Part, Text, Tokens, ToolCall, ToolResult, readable_text
-from store.model.session import SessionFields
-from store.sources.contract import Problem
 from store.sources.kit.gemini_parts import count_tokens, extract_typed_text, is_injected, parse_parts
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
 from store.sources.kit.record_tree import EntryParser, RecordTree
+from store.sources.kit.stamps import digest
 from store.sources.kit.transcripts import Node
 from store.text.validate import encode_derived, replace_surrogates
 
@@ -24,20 +23,23 @@ _HOOK_CONTEXT = re.compile(r"<(qwen:[a-z-]+-context)>.*</\1>", re.DOTALL)
 
 
 class QwenRecordTree(RecordTree):
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
-        self._titles: dict[int, str] = {}
-        self._cwd = ""
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self._session_id = ""
-        super().__init__(path, problems)
 
     def parse_node(self, value: Mapping[str, Json]) -> Node:
-        if value.get("subtype") == "custom_title":
-            self._titles[len(self.nodes)] = as_str(as_dict(value.get("systemPayload")).get("customTitle")).strip()
-        self._cwd = self._cwd or as_str(value.get("cwd"))
+        title = as_str(as_dict(value.get("systemPayload")).get("customTitle")).strip()
+        if title and value.get("subtype") == "custom_title":
+            self.node_fields[len(self.nodes)] = {"agent_title": title}
+        self.fields["cwd"] = self.fields.get("cwd") or as_str(value.get("cwd"))
         self._session_id = self._session_id or as_str(value.get("sessionId"))
         parent = value.get("parentUuid", "")
         is_message = value.get("type") in ("user", "assistant")
         return Node(as_str(value.get("uuid")), None if parent is None else as_str(parent), is_message)
+
+    @property
+    def is_identified(self) -> bool:
+        return any(node.is_message for node in self.nodes[-1:])
 
     def parse_time(self, value: Mapping[str, Json]) -> str:
         return as_time(value.get("timestamp"))
@@ -47,21 +49,20 @@ class QwenRecordTree(RecordTree):
         """The name of the file. Qwen Code resumes a session by it."""
         return replace_surrogates(self.path.stem or self._session_id)
 
-    def session_fields(self, nodes: Sequence[int]) -> SessionFields:
-        title = next((self._titles[node] for node in reversed(nodes) if self._titles.get(node)), "")
-        return {"agent_title": title, "cwd": self._cwd}
-
     def entry_parser(self) -> EntryParser:
-        return _QwenEntryReader().read_entry
+        return _QwenEntryParser()
 
 
-class _QwenEntryReader:
+class _QwenEntryParser(EntryParser):
     """Converts the records of one branch to entries, in order. The duration of a call has a record of its own, which
     has no call id: the call is found by its name and arguments."""
 
+    carried = ("pending_calls", "durations")
+
     def __init__(self) -> None:
-        self._pending_calls: dict[bytes, list[str]] = {}
-        self._durations: dict[str, int] = {}
+        self.pending_calls: dict[str, str] = {}
+        "Maps calls without a result to a digest of their names and arguments."
+        self.durations: dict[str, int] = {}
 
     def read_entry(self, value: Json) -> NewEntry:
         record = as_dict(value)
@@ -83,12 +84,17 @@ class _QwenEntryReader:
     def _remember_calls(self, parts: Sequence[Part]) -> None:
         for part in parts:
             if isinstance(part, ToolCall):
-                self._pending_calls.setdefault(_call_key(part.name, part.arguments), []).append(part.id)
+                self.pending_calls[part.id] = digest(encode_derived([part.name, part.arguments]))
 
     def _remember_duration(self, event: Mapping[str, Json]) -> None:
-        pending = self._pending_calls.get(_call_key(as_str(event.get("function_name")), event.get("function_args")), [])
-        if event.get("event.name") == "qwen-code.tool_call" and pending and as_count(event.get("duration_ms")):
-            self._durations[pending.pop(0)] = as_count(event.get("duration_ms"))
+        duration = as_count(event.get("duration_ms"))
+        if event.get("event.name") != "qwen-code.tool_call" or not duration:
+            return
+        called = digest(encode_derived([as_str(event.get("function_name")), event.get("function_args")]))
+        call = next((call for call, pending in self.pending_calls.items() if pending == called), None)
+        if call is not None:
+            del self.pending_calls[call]
+            self.durations[call] = duration
 
     def _parse_result(self, record: Mapping[str, Json], parts: Sequence[Part]) -> NewEntry:
         call_result = as_dict(record.get("toolCallResult"))
@@ -99,12 +105,9 @@ class _QwenEntryReader:
         return NewEntry(role="tool", parts=tuple(results), is_prompt=False)
 
     def _complete_result(self, result: ToolResult, failed: bool) -> ToolResult:
-        duration = self._durations.pop(result.call_id, None)
+        self.pending_calls.pop(result.call_id, None)
+        duration = self.durations.pop(result.call_id, None)
         return replace(result, is_error=result.is_error or failed, duration_ms=duration)
-
-
-def _call_key(name: str, arguments: Json) -> bytes:
-    return encode_derived([name, arguments])
 
 
 def _parse_prompt(record: Mapping[str, Json], subtype: str, parts: tuple[Part, ...]) -> NewEntry:
