@@ -192,6 +192,25 @@ def test_appended_lines_are_read(store: Store, agent_home: Path) -> None:
     assert stored_texts(store, TREE)[-1] == "And now?"
 
 
+def test_appended_lines_leave_what_earlier_ones_said(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "2026-05-01T10-00-00-000Z_f1.jsonl"
+    header = {"type": "session", "id": "f1", "cwd": "/w", "provider": "first", "timestamp": "2026-05-01T10:00:00.000Z"}
+    answer = {"role": "assistant", "content": "Yes.", "provider": "second", "usage": {"cost": {"total": 0.25}}}
+    records = [
+        header,
+        {"type": "session_info", "id": "a", "parentId": None, "name": "Totals"},
+        {"type": "message", "id": "b", "parentId": "a", "message": {"role": "user", "content": "Is it right?"}},
+        {"type": "message", "id": "c", "parentId": "b", "message": answer},
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    sync_paths(store, path)
+    for identifier, parent in (("d", "c"), ("e", "d")):
+        append_message(path, identifier, parent, "And now?")
+        sync_paths(store, path)
+    session = find(store, "f1")
+    assert (session.provider, session.agent_title, session.cost) == ("second", "Totals", 0.25)
+
+
 def test_a_rewind_leaves_a_fork_behind(store: Store, agent_home: Path) -> None:
     path = transcript(agent_home, TREE)
     sync_paths(store, agent_home)

@@ -275,19 +275,20 @@ class _SessionEnd(Continuation):
     The outline of the appended lines begins with the last nodes of the session, which the new ones must follow.
     """
 
-    carried = ("tail", "file_fields", "cost", "last_time", "updated_at", "has_header")
+    carried = ("tail", "file_fields", "said", "cost", "last_time", "updated_at", "has_header")
 
     def __init__(self, outline: RecordTree, parser: EntryParser) -> None:
         self._outline = outline
         self._parser = parser
         self.tail: list[Node] = []
         self.file_fields: SessionFields = {}
-        self.new_fields: SessionFields = {}
-        "Is what the appended lines say about the session."
+        self.said: SessionFields = {}
+        "Is what the records of the session say about it."
         self.cost = 0.0
         self.last_time = ""
         self.updated_at = ""
         self.has_header = False
+        self._new_fields: SessionFields = {}
 
     def mark_end(self, branch: Branch, cost: float) -> str:
         """Return a mark for the end of the session, all of which was read."""
@@ -299,6 +300,10 @@ class _SessionEnd(Continuation):
     def _update(self, nodes: Sequence[int], cost: float) -> None:
         outline = self._outline
         self.file_fields, self.cost = outline.fields.copy(), cost
+        for node in nodes:
+            self.said |= outline.node_fields.get(node, {})
+        # It may be long, and is in the store already.
+        self.said.pop("system_prompt", None)
         self.last_time = outline.times[-1] if outline.times else outline.started_at
         self.updated_at = max(self.updated_at, *(outline.times[node] for node in nodes), "")
         self.has_header = outline.header_line is not None
@@ -318,7 +323,7 @@ class _SessionEnd(Continuation):
         # The parser may depend on what the outline knows.
         self._parser = outline.entry_parser()
         self._parser.restore_state(state["parser"])
-        outline.fields = self.file_fields.copy()
+        outline.fields, outline.node_fields = self.file_fields.copy(), {0: self.said}
         outline.header_line = JsonLine(0, b"", None) if self.has_header else None
         outline.nodes = [Node(*node) for node in self.tail]
         outline.offsets = [-1] * len(self.tail)
@@ -336,12 +341,12 @@ class _SessionEnd(Continuation):
             return None
         new_nodes = range(start, len(outline.nodes))
         self.tail = _find_tail(outline.nodes, range(len(outline.nodes)))
-        self.new_fields = outline.session_fields(new_nodes)
+        self._new_fields = outline.session_fields(range(len(outline.nodes)))
         self._update(new_nodes, self.cost + sum(outline.costs.get(node, 0) for node in new_nodes))
         return [_read_entry(outline, self._parser, line, node) for line, node in zip(lines, new_nodes, strict=True)]
 
     def appended_fields(self) -> SessionFields:
-        return self.new_fields | jsonl.cost_fields(self.cost) | {"updated_at": self.updated_at}
+        return self._new_fields | jsonl.cost_fields(self.cost) | {"updated_at": self.updated_at}
 
 
 def _find_tail(nodes: Sequence[Node], own_nodes: Sequence[int]) -> list[Node]:
