@@ -17,6 +17,7 @@ from store.text.validate import decode, encode
 from store.usage.rows import copy_usage
 
 if TYPE_CHECKING:
+    from store.model.session import Session
     from store.store import Store
 
 _ENTRY_COLUMNS = ", ".join(f"entries.{name}" for name in Entry._fields)
@@ -200,6 +201,16 @@ class Chains:
             copy_usage(connection, parent, child, first_key, copied - 1)
             connection.execute("update sessions set tail = ? where key = ?", (first_key + copied - 1, child))
 
+    def begin_with_parent(self, session: Session) -> None:
+        """Begin the chain of a new session with the entries of its parent, up to the one where it was forked."""
+        parent = self._store.row(_SELECT_PARENT, session.parent_id)
+        last_seq = -1 if session.forked_at is None else session.forked_at
+        if parent is None or parent[1] < last_seq:
+            raise NotFound("The beginning of the session, which is in its parent, is missing.")
+        with self._store.transaction(durable=False) as connection:
+            self.copy_to_fork(parent[0], session.key, last_seq)
+            connection.execute(_INHERIT_FIELDS, {"child": session.key, "parent": parent[0]})
+
     def reassign_shared_entries(self, session: int) -> None:
         """Make the oldest fork the owner of the entries that it shares with the session, which is being purged."""
         connection = self._store.connection
@@ -224,6 +235,14 @@ class Chains:
         self._store.connection.execute(_REASSIGN_RECORDS, (session,))
 
 
+_SELECT_PARENT = "select sessions.key, seq from sessions join entries on entries.key = tail where id = ?"
+_INHERIT_FIELDS = """
+    update sessions set
+        first_prompt = case when exists (select 1 from turns where session = :child)
+            then (select first_prompt from sessions where key = :parent) else first_prompt end,
+        updated_at = max(updated_at, (select max(created_at) from entries where session = :child))
+    where key = :child
+"""
 _FORKS_SHARING_ENTRIES = """
     select session, max(seq) from entries where inherited = 1 and session != ?1 and (
         session in (
@@ -253,7 +272,10 @@ _TAKE_OVER_RECORDS = """
 """
 _COPY_TURNS = """
     insert into turns (session, n, entry, first_seq, last_seq, started_at, ended_at)
-    select :child, n, :first_key + first_seq, first_seq, min(last_seq, :last_seq), started_at, ended_at
+    select :child, n, :first_key + first_seq, first_seq, min(last_seq, :last_seq), started_at,
+        case when last_seq <= :last_seq then ended_at else (
+            select max(created_at) from entries where session = :parent and seq between first_seq and :last_seq
+        ) end
     from turns where session = :parent and first_seq <= :last_seq
 """
 _COPY_CALLS = f"""

@@ -52,7 +52,18 @@ class ForeignSummary(NamedTuple):
 class Batch:
     """Holds some entries of a session, in order and limited in size. The first batch also describes the session."""
 
-    __slots__ = ("archived", "derived_rows", "entries", "fields", "header", "mark", "problems", "stamp", "summary")
+    __slots__ = (
+        "archived",
+        "begins_with_parent",
+        "derived_rows",
+        "entries",
+        "fields",
+        "header",
+        "mark",
+        "problems",
+        "stamp",
+        "summary",
+    )
 
     def __init__(
         self,
@@ -60,6 +71,7 @@ class Batch:
         *,
         derived_rows: DerivedRows | None = None,
         fields: SessionFields | None = None,
+        begins_with_parent: bool = False,
         header: NewEntry | None = None,
         summary: ForeignSummary | None = None,
         archived: bool = False,
@@ -72,6 +84,8 @@ class Batch:
         "Replaces the entries when a reader process prepared the rows of a session that the store does not have."
         self.fields = fields
         "Describes the session; given with the first batch."
+        self.begins_with_parent = begins_with_parent
+        "Says that the parent's entries up to `forked_at` come first, and are in no batch; given with the first batch."
         self.header = header
         "The agent's own record of the session, which heads the chain; given with the first batch."
         self.summary = summary
@@ -219,6 +233,11 @@ class SourceReader(ABC):
     def find_branches_read(self, ref: SessionRef) -> Iterable[SessionRef]:
         """Return what `scan_branches` returns, for a session that was just read. That may be known from reading it."""
         return self.scan_branches(ref)
+
+    def read_branch(self, ref: SessionRef) -> Iterable[Batch]:
+        """Return what `read` returns, for a session of `find_branches_read`. The entries of its parent, which the store
+        has by then, may be left out with `Batch.begins_with_parent`."""
+        return self.read(ref)
 
     def read_appended(self, ref: SessionRef, mark: str) -> Sequence[Batch] | None:
         """Return what was appended since the mark was made; None when the session, or another one in the same file,

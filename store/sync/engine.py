@@ -271,7 +271,7 @@ class _TargetImport:
             for ref in changed:
                 yield ref, appended[ref.native_id] if ref.native_id in appended else reader.read(ref)
                 for branch in reader.find_branches_read(ref) if scan_mode == "files" else ():
-                    yield branch, reader.read(branch)
+                    yield branch, reader.read_branch(branch)
             return
         requested = set(self._priority_ids & self.unread)
         first = [ref for ref in changed if ref.native_id in requested]

@@ -253,9 +253,9 @@ def serve_store(pipe: Connection, sender: ThreadedSender, name: str, address: st
             if mode != "none":
                 sender.send((REFS, list(scan_refs(reader, mode))))
             for ref, is_new, is_prioritized in iter_prioritized(pipe, pipe.recv()):
-                batch_sender.send_session(reader, ref, is_new)
+                batch_sender.send_session(ref, reader.read(ref), is_new)
                 for branch in reader.find_branches_read(ref) if mode in ("files", "none") else ():
-                    batch_sender.send_session(reader, branch, is_new)
+                    batch_sender.send_session(branch, reader.read_branch(branch), is_new)
                 if is_prioritized or not is_folder:
                     batch_sender.flush()
             knowledge = (list(reader.facts()), list(reader.secrets()), list(reader.published()))
@@ -290,10 +290,10 @@ class _BatchSender:
         self._unblocked_bytes = 0
         "Counts the bytes of records that are in no block."
 
-    def send_session(self, reader: SourceReader, ref: SessionRef, is_new: bool) -> None:
+    def send_session(self, ref: SessionRef, batches: Iterable[Batch], is_new: bool) -> None:
         self.add(SESSION_BEGIN, ref)
         try:
-            for batch in reader.read(ref):
+            for batch in batches:
                 if is_new:
                     batch.derived_rows, batch.entries = self._block_builder.add(derive_rows(batch.entries)), []
                 else:

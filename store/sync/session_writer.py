@@ -40,6 +40,8 @@ class SessionWriter:
         "Maps seqs to what a newer reader, or one that knows more files, says otherwise than the store."
 
     def write(self, batch: Batch) -> None:
+        if batch.begins_with_parent:
+            self.store.chains.begin_with_parent(self.session)
         if batch.derived_rows is not None:
             self._write_derived(batch.derived_rows)
             return

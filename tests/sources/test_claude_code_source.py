@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from stored_records import read_stored_records
 from transcript_fuzzer import corrupted_lines, read_all_sessions
 
+from store.doctor import check_store
 from store.model.entry import Attachment, Thinking, Tokens, ToolCall, ToolResult
 from store.model.session import Session
 from store.sources.claude_code.source import ClaudeCode
@@ -267,6 +269,66 @@ def test_dangling_and_circular_links_keep_the_order_of_the_file(store: Store, ag
     append_records(path, user("k1", "k3", "one"), user("k2", "gone", "two"), user("k3", "k1", "three"))
     sync_paths(store, agent_home)
     assert prompts(store, path.stem) == ["one", "two", "three"]
+
+
+def test_a_branch_shares_the_records_of_its_parent_and_keeps_them_when_the_parent_is_purged(synced: Store) -> None:
+    parent, branch = find(synced, TODAY), find(synced, REWOUND)
+    shared = [entry.record for entry in stored_entries(synced, TODAY)[:12]]
+    assert [entry.record for entry in stored_entries(synced, REWOUND)[:12]] == shared
+    kept = list(synced.records.iter_session(branch.key))
+    synced.sessions.purge([parent])
+    assert list(synced.records.iter_session(branch.key)) == kept
+    assert check_store(synced) == []
+
+
+@st.composite
+def forked_records(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Draw records that follow each other most of the time, and otherwise any other record, even a later one."""
+    records: list[dict[str, Any]] = []
+    for n in range(draw(st.integers(4, 24))):
+        parent = draw(st.one_of(st.just(f"r{n - 1}" if n else None), st.integers(0, 24).map(lambda m: f"r{m}")))
+        kind = draw(st.sampled_from("prompt prompt answer call result command compaction snapshot".split()))
+        records.append(fork_record(n, parent, kind))
+    return records
+
+
+def fork_record(n: int, parent: str | None, kind: str) -> dict[str, Any]:
+    usage = {"input_tokens": n, "output_tokens": 1}
+    answer = {"role": "assistant", "model": "m", "id": f"m{n // 3}", "usage": usage}
+    blocks = {
+        "answer": {"type": "text", "text": f"answer {n}"},
+        "call": {"type": "tool_use", "id": f"t{n}", "name": "Bash", "input": {"command": "ls"}},
+    }
+    if kind == "snapshot":
+        return {"type": "file-history-snapshot", "messageId": f"r{n}", "snapshot": {}}
+    if kind in blocks:
+        return user(f"r{n}", parent, "", type="assistant", message={**answer, "content": [blocks[kind]]}, sessionId="s")
+    texts = {"result": "", "command": "<command-name>/clear</command-name>", "compaction": f"summary {n}"}
+    record = user(f"r{n}", parent, texts.get(kind, f"prompt {n}"), sessionId="s")
+    if kind == "result":
+        record["message"]["content"] = [{"type": "tool_result", "tool_use_id": f"t{n - 1}", "content": "out"}]
+    return record | ({"isCompactSummary": True} if kind == "compaction" else {})
+
+
+@given(records=forked_records())
+def test_a_branch_read_without_its_past_is_the_branch_read_completely(
+    tmp_path: Path, records: list[dict[str, Any]]
+) -> None:
+    path = tmp_path / f"{TODAY}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    with claude_code.open(str(path)) as reader, claude_code.open(str(path)) as complete_reader:
+        for ref in reader.scan_files():
+            chains = {ref.native_id: [entry for batch in reader.read(ref) for entry in batch.entries]}
+            for branch in reader.find_branches_read(ref):
+                batches, complete = list(reader.read_branch(branch)), list(complete_reader.read(branch))
+                fields = batches[0].fields or {}
+                entries = [entry for batch in batches for entry in batch.entries]
+                if batches[0].begins_with_parent:
+                    past = chains[fields["parent_id"] or ""][: (fields["forked_at"] or 0) + 1]
+                    entries = [replace(entry, inherited=True) for entry in past] + entries
+                chains[branch.native_id] = [entry for batch in complete for entry in batch.entries]
+                assert entries == chains[branch.native_id]
+                assert (batches[-1].summary, fields) == (complete[-1].summary, complete[0].fields)
 
 
 def test_a_rewind_after_a_sync_adds_a_branch(store: Store, agent_home: Path) -> None:

@@ -11,7 +11,7 @@ from store.model.entry import Json
 from store.sources.claude_code.branches import MESSAGE_TYPES, TITLE_FIELDS, CommandOutputs
 from store.sources.claude_code.entries import ClaudeEntryReader
 from store.sources.claude_code.prompts import extract_prompt, is_command_output
-from store.sources.contract import Batch, Problem
+from store.sources.contract import Batch
 from store.sources.kit import transcripts
 from store.sources.kit.jsonl import FileMark, JsonLine, as_dict, as_str
 from store.text.validate import replace_surrogates
@@ -74,8 +74,7 @@ class ClaudeMark(transcripts.TranscriptMark):
         return True
 
     def _read_lines(self, path: Path, lines: list[JsonLine], local_commands: set[int], file: FileMark) -> list[Batch]:
-        problems: list[Problem] = []
-        entry_reader = ClaudeEntryReader(problems, is_subagent=self.is_agent)
+        entry_reader = ClaudeEntryReader(is_subagent=self.is_agent)
         entry_reader.restore_state(self.parser_state)
         entries = [
             self.attach_record(
@@ -84,6 +83,6 @@ class ClaudeMark(transcripts.TranscriptMark):
             for index, line in enumerate(lines)
         ]
         self.file, self.parser_state = file, entry_reader.save_state()
-        batches = self.build_batches(entries, problems, {})
+        batches = self.build_batches(entries, entry_reader.problems, {})
         batches[-1].summary = entry_reader.summary
         return batches

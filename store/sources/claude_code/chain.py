@@ -17,7 +17,6 @@ from store.sources.claude_code.branches import (
 )
 from store.sources.claude_code.entries import ClaudeEntryReader
 from store.sources.claude_code.files import Transcript, TranscriptCatalog, load_tree
-from store.sources.contract import Problem
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import FileMark, as_dict, as_str, read_json_file, record_from_line
 from store.sources.kit.transcripts import path_text
@@ -36,6 +35,8 @@ class TranscriptChain:
         self._copied: set[int] = set()
         self._title = ""
         self._end_offset = 0
+        self.branch_readers: dict[str, ClaudeEntryReader] = {}
+        "Holds a reader for each branch that leaves this conversation, by the native id, once all entries are read."
         self._link_fields = self._find_link()
 
     @property
@@ -59,20 +60,43 @@ class TranscriptChain:
             fields |= sqlite.time_fields(times[0], max(times))
         return fields | self._link_fields
 
-    def read_entries(self, entry_reader: ClaudeEntryReader, problems: list[Problem]) -> Iterator[list[NewEntry]]:
+    def read_entries(self, entry_reader: ClaudeEntryReader, *, skips_shared: bool = False) -> Iterator[list[NewEntry]]:
+        """Yield the entries, all of them or without those that a branch shares with its parent."""
         tree = self._tree
         time = next(iter(tree.times.values()), "")
-        reported = problems if self._branch == MAIN_BRANCH else []
+        reported = entry_reader.problems if self._branch == MAIN_BRANCH else []
         path_texts = {path: path_text(path) for path in self._transcript.files}
+        last_shared = tree.branches[self._branch].last_shared_index if skips_shared else -1
+        branches = self._find_leaving_branches()
         for index, path, line in read_numbered_lines(self._transcript.files, reported):
             time = tree.times.get(index, time)
             self._end_offset = line.offset + len(line.data)
-            if index <= self._lineage.get(tree.branch_of.get(index, MAIN_BRANCH), -1):
+            if index > last_shared and index <= self._lineage.get(tree.branch_of.get(index, MAIN_BRANCH), -1):
                 entry = entry_reader.read_entry(line.value, path, is_local_command=index in tree.local_commands)
                 entry.record = record_from_line(line, path_texts[path])
                 entry.created_at = time
                 entry.inherited = not self._owns(index)
+                for native_id in branches.get(index, ()):
+                    self.branch_readers[native_id] = entry_reader.copy_at_fork()
                 yield [entry]
+
+    def _find_leaving_branches(self) -> dict[int, list[str]]:
+        """Return the native ids of the branches that leave this conversation, by the index of the last shared record.
+
+        The entries of a branch up to there are those of this conversation, unless one of its own records comes earlier
+        in the file, or the conversation is that of a sub-agent, whose prompts have another author.
+        """
+        leaving: dict[int, list[str]] = {}
+        if self.is_subagent or not self._tree.branches:
+            return leaving
+        first_own: dict[str, int] = {}
+        for index, root_uuid in sorted(self._tree.branch_of.items()):
+            first_own.setdefault(root_uuid, index)
+        for branch in self._tree.branches.values():
+            is_ours = branch.kind == "branch" and branch.parent == self._branch
+            if is_ours and first_own.get(branch.root_uuid, -1) > branch.last_shared_index:
+                leaving.setdefault(branch.last_shared_index, []).append(self._transcript.branch_native_id(branch))
+        return leaving
 
     def build_mark(self, entry_reader: ClaudeEntryReader) -> str:
         """Return the mark from which appended lines are read later. It is empty if they require a full read."""

@@ -53,8 +53,8 @@ _MAX_OPEN_MESSAGES = 20
 class ClaudeEntryReader:
     """Converts the records of one chain to entries, in order."""
 
-    def __init__(self, problems: list[Problem], *, is_subagent: bool) -> None:
-        self._problems = problems
+    def __init__(self, *, is_subagent: bool) -> None:
+        self.problems: list[Problem] = []
         self._is_subagent = is_subagent
         self._seen_uuids: set[str] = set()
         self._counted_tokens: dict[str, Tokens] = {}
@@ -72,6 +72,13 @@ class ClaudeEntryReader:
         self._turn_count = state["turns"]
         self._counted_tokens = {key: Tokens(*tokens) for key, tokens in state["counted"].items()}
         self._seen_blocks = {key: set(marks) for key, marks in state["shown"].items()}
+
+    def copy_at_fork(self) -> ClaudeEntryReader:
+        """Return a reader for a branch that leaves the chain after the record that was read last."""
+        copy = ClaudeEntryReader(is_subagent=self._is_subagent)
+        copy.restore_state(self.save_state())
+        copy.summary = self.summary
+        return copy
 
     def read_entry(self, value: Json, path: Path, *, is_local_command: bool = False) -> NewEntry:
         record = as_dict(value)
@@ -145,7 +152,7 @@ class ClaudeEntryReader:
             if len(data) <= MAX_LINE_BYTES:
                 return data.decode("utf-8", "replace")
             reason = f"The output is longer than {MAX_LINE_BYTES >> 20} MB; only its beginning is kept."
-            self._problems.append(Problem(str(folder / "tool-results" / name), reason))
+            self.problems.append(Problem(str(folder / "tool-results" / name), reason))
         return output
 
     # ── the assistant ─────────────────────────────────────────────────────────────────────────────

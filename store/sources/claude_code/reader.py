@@ -12,7 +12,7 @@ from store.sources.claude_code.branches import TranscriptBranch
 from store.sources.claude_code.chain import TranscriptChain
 from store.sources.claude_code.entries import ClaudeEntryReader
 from store.sources.claude_code.files import Transcript, TranscriptCatalog, find_branches, load_tree
-from store.sources.contract import Batch, Problem, SessionRef, SourceReader
+from store.sources.contract import Batch, SessionRef, SourceReader
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import as_dict, read_json_file
 
@@ -28,6 +28,8 @@ class ClaudeReader(SourceReader):
     def __init__(self, locator: Path) -> None:
         super().__init__()
         self._catalog = TranscriptCatalog(locator, self.problems)
+        self._branch_readers: dict[str, ClaudeEntryReader] = {}
+        "Holds a reader for each branch, by its native id, that goes on where the branch left a session read before."
 
     def scan(self) -> Iterator[SessionRef]:
         for ref in self.scan_files():
@@ -66,14 +68,24 @@ class ClaudeReader(SourceReader):
             yield parent.stamp
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
+        self._branch_readers.clear()
+        return self._read(ref, None)
+
+    def read_branch(self, ref: SessionRef) -> Iterator[Batch]:
+        return self._read(ref, self._branch_readers.pop(ref.native_id, None))
+
+    def _read(self, ref: SessionRef, entry_reader: ClaudeEntryReader | None) -> Iterator[Batch]:
+        """Read a session. An entry reader is given for a branch that begins with the entries of its parent."""
         resolved = self._catalog.resolve(ref.native_id)
         chain = TranscriptChain(self._catalog, *resolved) if resolved else None
         if chain is None or not chain.exists:
             return
-        yield Batch(fields=chain.session_fields())
-        problems: list[Problem] = []
-        entry_reader = ClaudeEntryReader(problems, is_subagent=chain.is_subagent)
-        yield from sqlite.build_batches(chain.read_entries(entry_reader, problems), problems)
+        begins_with_parent = entry_reader is not None
+        yield Batch(fields=chain.session_fields(), begins_with_parent=begins_with_parent)
+        entry_reader = entry_reader or ClaudeEntryReader(is_subagent=chain.is_subagent)
+        entries = chain.read_entries(entry_reader, skips_shared=begins_with_parent)
+        yield from sqlite.build_batches(entries, entry_reader.problems)
+        self._branch_readers |= chain.branch_readers
         yield Batch(summary=entry_reader.summary, mark=chain.build_mark(entry_reader))
 
 
