@@ -20,6 +20,10 @@ an ordinary start does not need."""
 LAST_REINDEXING_MIGRATION = 11
 """Is the number of the last migration that leaves the search index empty."""
 
+LAST_REWRITING_MIGRATION = 17
+"""Is the number of the last migration that changes or deletes what a store contains. Later ones only add columns,
+tables and indexes, in the same transaction as everything else, so that nothing can be lost and no backup is needed."""
+
 APPLICATION_ID = 0x42534352
 """Marks the file as ours, so that another program's database is refused and never migrated."""
 
@@ -189,7 +193,7 @@ def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], o
     try:
         # Another process may have migrated the store while this one waited for the lock.
         version = _read_schema_version(path, connection)
-        if 0 < version < SCHEMA_VERSION:
+        if 0 < version < LAST_REWRITING_MIGRATION:
             back_up_before_migration(path, connection, notify)
         if version < SCHEMA_VERSION:
             migrations.apply(Database(connection))

@@ -1,7 +1,8 @@
 """This module creates and changes the tables, in numbered migrations. It is the only file with DDL.
 
 New and old files run through the same migrations. A migration is never edited after its release, and its name is stored
-in the file.
+in the file. When one changes or deletes existing rows, set `LAST_REWRITING_MIGRATION` to its number, so that a backup
+is made before it.
 """
 
 from __future__ import annotations

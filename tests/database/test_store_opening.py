@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 import sys
@@ -15,7 +16,7 @@ from sqlite_utils import Database
 
 from store.database import connection as database_connection
 from store.database.backup import MAX_BACKUPS, create_backup, list_backups
-from store.database.connection import APPLICATION_ID, SCHEMA_VERSION
+from store.database.connection import APPLICATION_ID, LAST_REWRITING_MIGRATION, SCHEMA_VERSION
 from store.database.migrations import SEARCH, migrations
 from store.doctor import check_store
 from store.errors import Refused, StoreError, TooNew, Unreadable
@@ -40,6 +41,26 @@ def read_schema(path: Path) -> set[tuple[str, str]]:
 
 def test_schema_version_counts_the_migrations() -> None:
     assert len(migrations.pending(Database(memory=True))) == SCHEMA_VERSION
+
+
+def test_only_migrations_that_add_something_are_made_without_a_backup(tmp_path: Path) -> None:
+    db = Database(memory=True)
+    steps = migrations.pending(db)
+    migrations.apply(db, stop_before=steps[LAST_REWRITING_MIGRATION].name)
+    statements: list[str] = []
+    db.conn.set_trace_callback(statements.append)
+    for step in steps[LAST_REWRITING_MIGRATION:]:
+        step.fn(db)
+    added = re.compile(
+        r"create (unique )?(index|table|trigger|virtual table) |alter table \w+ add column |begin|commit|--"
+    )
+    assert [statement for statement in statements if not added.match(statement.strip().lower())] == []
+    path = tmp_path / "store.db"
+    create_old_store(path, steps[LAST_REWRITING_MIGRATION].name)
+    Store.open(path).close()
+    assert list_backups(path) == []
+    with Store.open(path) as store:
+        assert [session.id for session in store.list_sessions(5)] == ["kept"]
 
 
 def test_every_connection_has_its_pragmas(store: Store) -> None:

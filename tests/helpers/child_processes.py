@@ -441,7 +441,7 @@ def read_foreign_sessions(report: Reporter, path: str) -> None:
 def migrate(report: Reporter, path: str, linger: bool = False) -> None:
     """Open the store with a program that is one migration newer than this one."""
     migrations.migrations(name="m999_rewrites_everything")(_rewrite_everything)
-    connection.SCHEMA_VERSION = len(migrations.migrations._migrations)
+    connection.SCHEMA_VERSION = connection.LAST_REWRITING_MIGRATION = len(migrations.migrations._migrations)
     report("ready")
     Store.open(path).close()
     report("done")

@@ -35,7 +35,7 @@ from sqlite_utils import Database
 from store_integrity import find_faults
 
 from store.database.backup import list_backups
-from store.database.connection import APPLICATION_ID
+from store.database.connection import APPLICATION_ID, LAST_REWRITING_MIGRATION
 from store.database.migrations import migrations
 from store.doctor import check_store
 from store.store import Store
@@ -268,12 +268,13 @@ def test_killed_while_migrating(tmp_path: Path, children: ForkServer) -> None:
 STATEMENT_STEP = max(1, 1_000 // KILLS)
 
 
-def create_very_old_store(path: Path) -> None:
+def create_very_old_store(path: Path, version: int = 3) -> None:
     """Create a store of the third version, whose index must be built again. It has entries, a summary and a secret."""
+    names = [migration.name for migration in migrations.pending(Database(memory=True))]
     db = Database(path)
-    migrations.apply(db, stop_before="m004_search")
+    migrations.apply(db, stop_before=names[version])
     db.execute(f"pragma application_id = {APPLICATION_ID}")
-    db.execute("pragma user_version = 3")
+    db.execute(f"pragma user_version = {version}")
     with db.atomic():
         for n in range(1, 31):
             db.execute(
@@ -316,6 +317,24 @@ def test_killed_before_every_statement_of_a_migration(tmp_path: Path, children: 
         assert read_database(path) == new
         assert [read_database(copy) for copy in list_backups(path)] == [old]
         shutil.rmtree(folder)
+
+
+def test_killed_before_every_statement_of_a_migration_that_only_adds(tmp_path: Path, children: ForkServer) -> None:
+    """No backup is made, and none is needed."""
+    first = tmp_path / "first.db"
+    create_very_old_store(first, LAST_REWRITING_MIGRATION)
+    old = read_database(first)
+    path = Path(shutil.copy(first, tmp_path / "store.db"))
+    (count,) = children.run(die_while_migrating, str(path), 0).messages
+    new = read_database(path)
+    for n in range(1, count, STATEMENT_STEP):
+        path = Path(shutil.copy(first, tmp_path / f"{n}.db"))
+        killed = children.run(die_while_migrating, str(path), n)
+        assert (killed.messages, killed.refusal, killed.crash) == ([], "", "")
+        assert read_database(path) in (old, new)
+        Store.open(path).close()
+        assert read_database(path) == new
+        assert list_backups(path) == []
 
 
 def test_killed_in_the_middle_of_the_backup(tmp_path: Path, children: ForkServer) -> None:
