@@ -439,11 +439,11 @@ def _sqlite_error_name(error: sqlite3.Error) -> str:
 def _check_secrets(scope: _CheckScope) -> Iterator[Finding]:
     """Check that all sealed values can be opened.
 
-    Locked secrets are skipped, because a check asks for no passphrase.
+    The values of locked secrets are skipped, because a check asks for no passphrase.
     """
-    if not scope.store.secrets.is_locked:
-        for problem in scope.store.secrets.verify():
-            yield Finding("secrets", problem)
+    secrets = scope.store.secrets
+    for problem in secrets.find_inconsistencies() if secrets.is_locked else secrets.verify():
+        yield Finding("secrets", problem)
 
 
 _STORE_CHECKS = (_check_leftovers, _check_indexes, _check_secrets)

@@ -251,6 +251,11 @@ class Secrets:
         self.scrub()
         return len(versions)
 
+    def find_inconsistencies(self) -> list[str]:
+        """Return a sentence for each problem that is visible without opening a secret."""
+        with self._store.transaction():
+            return list(self._find_inconsistencies())
+
     def verify(self) -> list[str]:
         """Return a sentence for each problem with the secrets and their key."""
         # A transaction prevents a rotation by another process from looking like damage.

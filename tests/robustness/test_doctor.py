@@ -451,11 +451,17 @@ def test_a_sealed_value_that_was_moved_is_named(healthy: Store) -> None:
     assert "cannot be opened" in finding.what
 
 
-def test_locked_secrets_are_skipped(healthy: Store) -> None:
-    healthy.set_secret("one", "API_KEY", "not a real key")
+def test_the_values_of_locked_secrets_are_skipped(healthy: Store) -> None:
+    for value in ("not a real key", "its successor"):
+        healthy.set_secret("one", "API_KEY", value)
     healthy.secrets.use_passphrase("a long passphrase")
     healthy.secrets.lock()
     assert check_store(healthy) == []
+    with damage(healthy) as connection:
+        connection.execute("update secrets set current = 0")
+        connection.execute("update secrets set current = 1 where version = 1")
+    (finding,) = check_store(healthy)
+    assert "the journal says version 2" in finding.what
 
 
 # ── the checks themselves ───────────────────────────────────────────────────────────────────────────────────────
