@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from store.search.hits import Search
     from store.search.saved_searches import SavedSearches
     from store.secrets.secrets import Secrets
+    from store.usage.statistics import UsageStatistics
     from store.write_back.service import WriteBack
 
 
@@ -412,6 +413,12 @@ class Store(AgentMethods):
         from store.search.saved_searches import SavedSearches
 
         return SavedSearches(self)
+
+    @cached_property
+    def usage(self) -> UsageStatistics:
+        from store.usage.statistics import UsageStatistics
+
+        return UsageStatistics(self)
 
     @cached_property
     def search(self) -> Search:

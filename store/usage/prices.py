@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from store.errors import BadValue, StoreError
+from store.model.statistics import TableInfo
 from store.model.usage import TOKEN_KINDS
 from store.paths import config_file, data_dir, load_config, make_private_folder
 
@@ -26,8 +27,8 @@ BAKED_TABLE = Path(__file__).with_name("prices.json")
 MICRO_DOLLARS_PER_DOLLAR = 1_000_000
 MAX_TABLE_BYTES = 20_000_000
 
-MAX_RATE = 10**11
-"""Is the largest rate: 100,000 dollars per million tokens. With a larger one, sums could become too large."""
+MAX_RATE = 10**9
+"""Is the largest rate: 1,000 dollars per million tokens. With a larger one, a product could exceed 64 bits."""
 
 PRICES_SECTION = "prices"
 """Names the section of the config file with the rates of a person. Its names are patterns of model names."""
@@ -72,16 +73,6 @@ class ModelPrices:
         below its input."""
         valid = [rate for rate in self.rates if rate.valid_from <= day and (rate.over < context or not rate.over)]
         return max(valid, default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class TableInfo:
-    """Says which table a figure was computed with."""
-
-    name: str
-    version: str
-    date: str
-    digest: str
 
 
 class PriceTable:
@@ -306,5 +297,9 @@ def find_config_problems(section: Any) -> Iterator[str]:
         for kind, value in values.items():
             if kind not in known:
                 yield f"{name} has no setting {kind}. Use {', '.join(sorted(known))}."
-            elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100_000:
+            elif (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 <= value <= MAX_RATE / MICRO_DOLLARS_PER_DOLLAR
+            ):
                 yield f"{name} {kind} must be a number of dollars, 0 or more."

@@ -1,0 +1,218 @@
+"""This module defines figures about conversations: tokens, cost and counts, in total and by day, model and so on.
+
+Money is in whole micro-dollars. It is what the tokens cost at the vendor's API ("API value"), whoever pays for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+Dimension = Literal["day", "week", "month", "hour", "weekday_hour", "model", "agent", "folder", "tool", "session"]
+DIMENSIONS: tuple[Dimension, ...] = (
+    "day",
+    "week",
+    "month",
+    "hour",
+    "weekday_hour",
+    "model",
+    "agent",
+    "folder",
+    "tool",
+    "session",
+)
+TIME_DIMENSIONS = frozenset(["day", "week", "month", "hour", "weekday_hour"])
+"""Are sorted by their keys. The others are sorted by cost, then by tokens, then by calls."""
+
+
+class TokenCounts(NamedTuple):
+    """Counts tokens by kind."""
+
+    input: int = 0
+    cache_read: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+    output: int = 0
+    reasoning: int = 0
+    "Is a part of `output`."
+
+    @property
+    def total(self) -> int:
+        return self.context + self.output
+
+    @property
+    def context(self) -> int:
+        """Return all tokens that were sent to the model."""
+        return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
+
+
+NO_TOKENS = TokenCounts()
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Holds the figures of one row of statistics, or of all rows together."""
+
+    sessions: int = 0
+    turns: int = 0
+    tool_calls: int = 0
+    errors: int = 0
+    "Counts the tool calls that failed."
+    active_seconds: int = 0
+    "Is the time from each prompt to the end of its turn, at most an hour for each turn."
+    responses: int = 0
+    tokens: TokenCounts = NO_TOKENS
+    cost: int | None = None
+    "Is the API value of the responses that have a price, in micro-dollars. None means that none of them has one."
+    unpriced_tokens: int = 0
+    "Counts the tokens of responses without a price. They are not part of the cost."
+    reported_cost: int | None = None
+    "Is what the agents themselves said, in micro-dollars, for the responses of which they said it."
+    is_estimated: bool = False
+    "Is true if some number of tokens was concluded from others."
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsRow:
+    key: str
+    "Is e.g. `2026-11-18`, `2026-W47`, `2026-11`, `09` (hour), `2 09` (weekday from Monday = 1, and hour), or a name."
+    figures: Figures
+    split: str = ""
+    "Is the model or agent when each row is split by it."
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """Says which rate table a cost was computed with."""
+
+    name: str
+    version: str
+    date: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    by: Dimension
+    rows: tuple[StatisticsRow, ...]
+    totals: Figures
+    prices: TableInfo
+
+
+# ── the sum behind a figure ───────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """Explains a part of a cost: the responses of one model that have the same rates."""
+
+    model: str
+    provider: str
+    responses: int
+    tokens: TokenCounts
+    rates: TokenCounts | None
+    "Holds micro-dollars per million tokens of each kind, or None if the model has no price."
+    cost: int | None
+    priced_as: str = ""
+    "Names the provider and model in the rate table, or the pattern in the config file."
+    valid_from: str = ""
+    over: int = 0
+    "Is the input above which these rates apply, or 0."
+    is_own_rate: bool = False
+    estimated: tuple[str, ...] = ()
+    "Names the kinds of tokens that were concluded from other numbers."
+    reported_cost: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentCost:
+    session_id: str
+    title: str
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class CostExplanation:
+    """Explains the cost of a session or of one turn."""
+
+    session_id: str
+    turn: int | None
+    lines: tuple[CostLine, ...]
+    own: Figures
+    with_subagents: Figures
+    subagents: tuple[SubagentCost, ...]
+    session_cost: float | None
+    "Is what the agent reports for the whole session, in dollars."
+    not_counted: int
+    "Counts the responses that another session counts, because both have them."
+    prices: TableInfo
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCost:
+    """Holds the figures of a session for a list."""
+
+    own: Figures
+    with_subagents: Figures
+
+
+# ── turns ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCost:
+    """Holds what a turn cost. `own` and `carried` add up to `cost`."""
+
+    turn: int
+    responses: int
+    tokens: TokenCounts
+    cost: int | None
+    own: int | None
+    "Is the cost of the output and of input that was not sent before."
+    carried: int | None
+    "Is the cost of sending again what was in the context when the turn began. It is an estimate."
+    unpriced_tokens: int
+    share: float
+    "Is the part of the session's cost, or of its tokens if nothing has a price: 0 to 1."
+    resent_tokens: int
+    "Estimates how many tokens of later requests are what this turn added to the context."
+    resent_times: int
+    "Counts the later requests that had it in their context, up to the next compaction."
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPoint:
+    """Says how full the context window was at one response."""
+
+    entry: int
+    seq: int
+    turn: int
+    at: str
+    model: str
+    context: int
+    window: int | None
+    "Is the size of the window, if the rate table knows the model."
+    is_compacted: bool
+    "Is true for the first response after a compaction."
+
+
+# ── waste ─────────────────────────────────────────────────────────────────────────────────────────
+
+WasteKind = Literal["file read again", "command failed again", "large output resent", "cache missed after a pause"]
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """Names something that could have been saved, with the turns that show it."""
+
+    kind: WasteKind
+    session_id: str
+    turns: tuple[int, ...]
+    subject: str
+    "Is the path, the command, or the name of the tool."
+    count: int
+    "Counts the reads, the failures, the requests that had the output, or 1."
+    tokens: int
+    "Is how many tokens it took, or about how many."
+    cost: int | None
+    is_estimated: bool = field(default=True)

@@ -1,0 +1,253 @@
+"""This module explains the cost of a session: the sum behind a figure, the cost of each turn, and how full the
+context window was.
+
+Agents send the whole conversation with every request. So a turn pays again for what earlier turns put into the context.
+How much is an estimate, by this rule: what was in the context when the turn began is in every request of the turn, and
+is the part that was read from the cache first, then what was written to it, then the other input.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from store.model.session import Session
+from store.model.statistics import (
+    ContextPoint,
+    CostExplanation,
+    CostLine,
+    Figures,
+    SubagentCost,
+    TokenCounts,
+    TurnCost,
+)
+from store.model.usage import ESTIMATED, TOKEN_KINDS, unpack_knowledge
+from store.text.validate import encode
+from store.usage.cost import COST, JOIN_RATES, RATES, UsedModel, list_models, rates_parameter
+from store.usage.prices import PriceTable, Rate, load_table
+from store.usage.statistics import RESPONSE_SUMS, SESSION_TREE, add_figures, response_figures
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+_RATE_NAMES = ", ".join(f"{kind}_rate" for kind in TOKEN_KINDS)
+_SELECT_LINES = f"""
+    with {RATES} select usage.model, rates.since, rates.over, {_RATE_NAMES}, {RESPONSE_SUMS},
+        max(usage.known & 1) | max(usage.known & 4) | max(usage.known & 16) | max(usage.known & 64)
+        | max(usage.known & 256) | max(usage.known & 1024)
+    from usage {JOIN_RATES} join entries on entries.key = usage.entry
+    where usage.session = ? and usage.counted = 1 and (? is null or entries.turn = ?)
+    group by usage.model, rates.since, rates.over order by sum({COST}) desc
+"""
+_SELECT_TREE = f"""
+    with recursive {RATES}, {SESSION_TREE}
+    select tree.session, {RESPONSE_SUMS} from tree cross join usage on usage.session = tree.session {JOIN_RATES}
+    join sessions on sessions.key = tree.session
+    where usage.counted = 1 and tree.level > 0
+        and (?3 is null or tree.session in (
+            select key from sessions where parent_id = ?4 and forked_at in (
+                select seq from entries where session = ?5 and turn = ?3)))
+    group by 1 order by 1
+"""
+_COUNT_OTHERS = """
+    select count(*) from usage join entries on entries.key = usage.entry
+    where usage.session = ? and counted = 0 and (? is null or entries.turn = ?)
+"""
+_SELECT_RESPONSES = f"""
+    with {RATES} select usage.entry, entries.seq, entries.turn, entries.created_at, usage.model,
+        {", ".join(f"usage.{kind}" for kind in TOKEN_KINDS)}, {COST}, {_RATE_NAMES}
+    from usage {JOIN_RATES} join entries on entries.key = usage.entry
+    where usage.session = ? order by entries.seq
+"""
+_SELECT_COMPACTIONS = "select seq from entries where session = ? and kind = 'compaction' order by seq"
+_CARRIED_FIRST = ("cache_read", "cache_write_5m", "cache_write_1h", "input")
+
+
+class Response(NamedTuple):
+    """Holds one response of a session, in the order of the conversation."""
+
+    entry: int
+    seq: int
+    turn: int
+    at: str
+    model: int
+    tokens: TokenCounts
+    cost: int | None
+    rates: TokenCounts | None
+
+
+class SessionUsage:
+    """Answers questions about the usage of one session."""
+
+    def __init__(self, store: Store, session: Session) -> None:
+        self._store = store
+        self._session = session
+        self._table: PriceTable = load_table()
+        self._models = {model.key: model for model in list_models(store, self._table)}
+        self._rates = rates_parameter(list(self._models.values()))
+
+    # ── the sum behind a figure ───────────────────────────────────────────────────────────────────
+
+    def explain(self, turn: int | None = None) -> CostExplanation:
+        """Return the sum behind the cost of the session or of one turn."""
+        key = self._session.key
+        with self._store.snapshot():
+            rows = self._store.rows(_SELECT_LINES, self._rates, key, turn, turn)
+            lines = tuple(self._build_line(row) for row in rows)
+            subagents = tuple(self._find_subagents(turn))
+            (not_counted,) = self._store.row(_COUNT_OTHERS, key, turn, turn)
+        own = add_figures(response_figures(row[3 + len(TOKEN_KINDS) : -1]) for row in rows)
+        return CostExplanation(
+            self._session.id,
+            turn,
+            lines,
+            own,
+            add_figures([own, *(subagent.figures for subagent in subagents)]),
+            subagents,
+            self._session.cost,
+            not_counted,
+            self._table.info,
+        )
+
+    def _build_line(self, row: Sequence[Any]) -> CostLine:
+        key, _, over, *numbers, estimated_bits = row
+        rates, sums = numbers[: len(TOKEN_KINDS)], numbers[len(TOKEN_KINDS) :]
+        model, figures = self._models[key], response_figures(sums)
+        known = unpack_knowledge(estimated_bits)
+        rate = _find_rate(model, over, rates) if rates[0] is not None else None
+        prices = model.prices
+        return CostLine(
+            model.name,
+            model.provider,
+            figures.responses,
+            figures.tokens,
+            TokenCounts._make(rates) if rate else None,
+            figures.cost,
+            priced_as="" if prices is None else prices.model if prices.is_own else f"{prices.provider}/{prices.model}",
+            valid_from=rate.valid_from if rate else "",
+            over=rate.over if rate else 0,
+            is_own_rate=prices is not None and prices.is_own,
+            estimated=tuple(kind for kind in TOKEN_KINDS if known[kind] & ESTIMATED),
+            reported_cost=figures.reported_cost,
+        )
+
+    def _find_subagents(self, turn: int | None) -> Iterator[SubagentCost]:
+        """Yield what sub-agents cost; with a turn, only those that it started."""
+        key = self._session.key
+        rows = self._store.rows(_SELECT_TREE, self._rates, encode([key]).decode(), turn, self._session.id, key)
+        sessions = {session.key: session for session in self._store.sessions.by_keys([row[0] for row in rows])}
+        for session, *numbers in rows:
+            if session in sessions:
+                yield SubagentCost(sessions[session].id, sessions[session].title, response_figures(numbers))
+
+    # ── turns ─────────────────────────────────────────────────────────────────────────────────────
+
+    def list_responses(self) -> list[Response]:
+        """Return all responses that the session shows, also those that another session counts."""
+        rows = self._store.rows(_SELECT_RESPONSES, self._rates, self._session.key)
+        size = len(TOKEN_KINDS)
+        return [
+            Response._make(
+                (
+                    *row[:5],
+                    TokenCounts._make(row[5 : 5 + size]),
+                    row[5 + size],
+                    TokenCounts._make(row[6 + size :]) if row[6 + size] is not None else None,
+                )
+            )
+            for row in rows
+        ]
+
+    def turn_costs(self) -> list[TurnCost]:
+        """Return what each turn cost that has a response, in their order."""
+        with self._store.snapshot():
+            responses = self.list_responses()
+            compactions = [seq for (seq,) in self._store.rows(_SELECT_COMPACTIONS, self._session.key)]
+        total_cost = sum(response.cost or 0 for response in responses)
+        total_tokens = sum(response.tokens.total for response in responses)
+        turns: list[TurnCost] = []
+        start, base = 0, 0
+        while start < len(responses):
+            end = start
+            while end < len(responses) and responses[end].turn == responses[start].turn:
+                end += 1
+            turn = responses[start:end]
+            size = turn[-1].tokens.total
+            later = _count_until_compaction(responses[end:], turn[-1].seq, compactions)
+            added = max(size - (base if _is_same_context(base, turn[0]) else 0), 0)
+            figures = _sum_responses(turn)
+            carried = sum(_carried_cost(response, base) for response in turn if response.rates)
+            part = (figures.cost or 0, total_cost) if total_cost else (figures.tokens.total, total_tokens)
+            turns.append(
+                TurnCost(
+                    turn[0].turn,
+                    len(turn),
+                    figures.tokens,
+                    figures.cost,
+                    None if figures.cost is None else max(figures.cost - carried, 0),
+                    None if figures.cost is None else min(carried, figures.cost),
+                    figures.unpriced_tokens,
+                    part[0] / part[1] if part[1] else 0.0,
+                    added * later,
+                    later,
+                )
+            )
+            start, base = end, size
+        return turns
+
+    def context(self) -> list[ContextPoint]:
+        """Return how full the context window was at each response."""
+        with self._store.snapshot():
+            responses = self.list_responses()
+            compactions = [seq for (seq,) in self._store.rows(_SELECT_COMPACTIONS, self._session.key)]
+        points: list[ContextPoint] = []
+        before = -1
+        for response in responses:
+            model = self._models[response.model]
+            is_compacted = bisect_right(compactions, response.seq) > bisect_right(compactions, before)
+            window = model.prices.window if model.prices else None
+            where = (response.entry, response.seq, response.turn, response.at, model.name)
+            points.append(ContextPoint(*where, response.tokens.context, window, is_compacted))
+            before = response.seq
+        return points
+
+
+def _find_rate(model: UsedModel, over: int, amounts: Sequence[int]) -> Rate | None:
+    rates = model.prices.rates if model.prices else ()
+    return next((rate for rate in rates if rate.amounts == tuple(amounts) and rate.over == max(over, 0)), None)
+
+
+def _sum_responses(responses: Sequence[Response]) -> Figures:
+    return add_figures(
+        Figures(
+            responses=1,
+            tokens=response.tokens,
+            cost=response.cost,
+            unpriced_tokens=response.tokens.total if response.cost is None else 0,
+        )
+        for response in responses
+    )
+
+
+def _is_same_context(base: int, response: Response) -> bool:
+    """Return whether a request still has what was in the context before. After a compaction it is much smaller."""
+    return response.tokens.context * 2 >= base
+
+
+def _carried_cost(response: Response, base: int) -> int:
+    """Return what the part of a request cost that was in the context when its turn began, in micro-dollars."""
+    if response.rates is None or not _is_same_context(base, response):
+        return 0
+    remaining, amount = base, 0
+    for kind in _CARRIED_FIRST:
+        count = min(getattr(response.tokens, kind), remaining)
+        amount += count * getattr(response.rates, kind)
+        remaining -= count
+    return amount // 1_000_000
+
+
+def _count_until_compaction(responses: Sequence[Response], seq: int, compactions: Sequence[int]) -> int:
+    position = bisect_right(compactions, seq)
+    end = compactions[position] if position < len(compactions) else None
+    return sum(1 for response in responses if end is None or response.seq < end)

@@ -1,0 +1,378 @@
+"""This module sums up tokens, cost and counts by day, model, folder and so on. It is the collection `store.usage`.
+
+Three kinds of facts are summed: responses (tokens and cost), turns (with sessions and active time) and tool calls. Each
+has its own SQL for the key of a dimension. A response is counted in one session only, and a turn or call that a fork
+inherited is not counted. Sessions in the trash are left out; archived ones are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from store.model.statistics import (
+    TIME_DIMENSIONS,
+    Dimension,
+    Figures,
+    SessionCost,
+    Statistics,
+    StatisticsRow,
+    TokenCounts,
+)
+from store.model.usage import TOKEN_KINDS
+from store.search.query import Query
+from store.search.sql import Condition, all_of, build_session_condition, format_timestamp
+from store.text.validate import encode
+from store.usage.cost import CONTEXT, COST, JOIN_RATES, RATES, UsedModel, list_models, rates_parameter
+from store.usage.prices import PriceTable, load_table
+
+if TYPE_CHECKING:
+    from store.model.session import Session
+    from store.store import Store
+    from store.usage.session_cost import SessionUsage
+
+MAX_TURN_SECONDS = 3_600
+"""Is the longest active time of a turn. A longer one waited for something, such as a person's permission."""
+
+SUBAGENT_RELATIONS = ("delegate", "sidechain")
+
+_TIME_FORMATS = {"day": "%Y-%m-%d", "month": "%Y-%m", "hour": "%H", "weekday_hour": "%w %H"}
+# The week is that of its Monday; `weekday 0` moves on to the next Sunday.
+_WEEK = "date({0}, 'localtime', 'weekday 0', '-6 days')"
+_SESSION_KEYS = {
+    "": "''",
+    "agent": "sessions.source",
+    "folder": "sessions.cwd",
+    "session": "coalesce(root.id, sessions.id)",
+}
+_NOT_IN_TRASH = Condition("sessions.deleted = 0")
+
+_ESTIMATED_BITS = sum(1 << 2 * position for position in range(len(TOKEN_KINDS)))
+RESPONSE_SUMS = f"""
+    count(*), {", ".join(f"sum(usage.{kind})" for kind in TOKEN_KINDS)}, sum({COST}),
+    sum(iif(rates.model is null, {CONTEXT} + usage.output, 0)), sum(usage.reported_cost),
+    max(usage.known & {_ESTIMATED_BITS}) > 0
+"""
+"""Selects the figures of responses, in the order of `response_figures`."""
+
+_SELECT_RESPONSES = """
+    with recursive {rates}
+    select {key}, {split}, count(distinct usage.session), {sums} from usage {join_rates} {join}
+    where usage.counted = 1 and {period} and {condition} group by 1, 2
+"""
+_JOIN_MODELS = "join usage_models on usage_models.key = usage.model"
+# Only sessions with a relation have inherited turns. Asking each entry takes as long as everything else.
+_SELECT_TURNS = """
+    {roots} select {key}, count(distinct turns.session), count(*),
+        cast(sum(min(max((julianday(ended_at) - julianday(started_at)) * 86400, 0), {max_seconds})) as integer)
+    from turns join sessions on sessions.key = turns.session {join}
+    where (sessions.relation is null or (select inherited from entries where key = turns.entry) = 0)
+        and {period} and {condition} group by 1
+"""
+_SELECT_CALLS = """
+    {roots} select {key}, {sessions}, count(*), sum(tool_calls.status = 'error')
+    from tool_calls join sessions on sessions.key = tool_calls.session
+    left join turns on turns.session = tool_calls.session and turns.n = tool_calls.turn {join}
+    where tool_calls.inherited = 0 and tool_calls.entry is not null and {period} and {condition} group by 1
+"""
+# Finds the session that a sub-agent works for, however deep it is nested. A foreign store may contain circles.
+ROOTS = """
+    roots (session, root, level) as (
+        select key, key, 0 from sessions where coalesce(relation, '') not in ('delegate', 'sidechain')
+        union all
+        select children.key, roots.root, level + 1 from roots
+        join sessions as parents on parents.key = roots.session
+        join sessions as children on children.parent_id = parents.id
+            and children.relation in ('delegate', 'sidechain') and children.key != parents.key
+        where level < 20
+    )
+"""
+
+_JOIN_ROOT = """
+    left join roots on roots.session = sessions.key left join sessions as root on root.key = roots.root
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Is a span of time. None means that it is open at that end."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def responses_condition(self) -> Condition:
+        return self._condition("usage.at", lambda moment: int(moment.timestamp()))
+
+    def turns_condition(self) -> Condition:
+        return self._condition("turns.started_at", format_timestamp)
+
+    def _condition(self, column: str, convert: Any) -> Condition:
+        bounds = ((self.since, ">="), (self.until, "<"))
+        return all_of(Condition(f"{column} {sign} ?", (convert(moment),)) for moment, sign in bounds if moment)
+
+
+ALL_TIME = Period()
+
+
+class UsageStatistics:
+    """Is the collection of figures about all sessions."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def load_prices(self) -> PriceTable:
+        return load_table()
+
+    # ── statistics ────────────────────────────────────────────────────────────────────────────────
+
+    def collect(
+        self,
+        by: Dimension,
+        *,
+        query: Query | str = "",
+        period: Period = ALL_TIME,
+        split: str = "",
+        now: datetime | None = None,
+    ) -> Statistics:
+        """Return the figures of each day, model or whatever `by` names, and their totals.
+
+        `split` is `model` or `agent`: then each row has the tokens and the cost of one of them, and no other counts.
+        """
+        query = Query.parse(query) if isinstance(query, str) else query
+        condition = build_session_condition(query, now or datetime.now(UTC))
+        sessions = condition if query.shows_trash else all_of([_NOT_IN_TRASH, condition])
+        table = load_table()
+        with self._store.snapshot():
+            collector = _Collector(self._store, by, split, sessions, period, table)
+            rows = collector.collect()
+            totals = replace(add_figures(row.figures for row in rows), sessions=collector.count_sessions())
+        return Statistics(by, tuple(_sort_rows(by, rows)), totals, table.info)
+
+    def of_session(self, session: Session) -> SessionUsage:
+        """Return what answers questions about one session."""
+        from store.usage.session_cost import SessionUsage
+
+        return SessionUsage(self._store, session)
+
+    # ── sessions ──────────────────────────────────────────────────────────────────────────────────
+
+    def session_costs(self, keys: Sequence[int]) -> dict[int, SessionCost]:
+        """Return the figures of each of these sessions: its own, and together with its sub-agents.
+
+        They hold tokens and cost only. A session without usage is left out.
+        """
+        table = load_table()
+        models = list_models(self._store, table)
+        rows = self._store.rows(_SELECT_SESSION_COSTS, rates_parameter(models), encode(list(keys)).decode())
+        own: dict[int, Figures] = {}
+        total: dict[int, Figures] = {}
+        for asked, session, *numbers in rows:
+            figures = response_figures(numbers)
+            if asked == session:
+                own[asked] = figures
+            total[asked] = add_figures([total[asked], figures]) if asked in total else figures
+        return {key: SessionCost(own.get(key, Figures()), figures) for key, figures in total.items()}
+
+
+# The sessions that are asked for, each with the sub-agents below it.
+SESSION_TREE = """
+    tree (asked, session, level) as (
+        select value, value, 0 from json_each(?)
+        union all
+        select tree.asked, children.key, level + 1 from tree join sessions as parents on parents.key = tree.session
+        join sessions as children on children.parent_id = parents.id
+            and children.relation in ('delegate', 'sidechain') and children.key != tree.asked and children.deleted = 0
+        where level < 20
+    )
+"""
+_SELECT_SESSION_COSTS = f"""
+    with recursive {RATES}, {SESSION_TREE}
+    select tree.asked, tree.session, {RESPONSE_SUMS}
+    from tree cross join usage on usage.session = tree.session {JOIN_RATES}
+    where usage.counted = 1 group by 1, 2
+"""
+
+
+class _Collector:
+    """Collects the figures of one dimension. Without a dimension, all figures are in one row."""
+
+    def __init__(
+        self, store: Store, by: str, split: str, sessions: Condition, period: Period, table: PriceTable
+    ) -> None:
+        self._store = store
+        self._by = by
+        self._split = split
+        self._sessions = sessions
+        self._period = period
+        self._models: list[UsedModel] = list_models(store, table)
+        self._roots = f"with recursive {ROOTS}" if by == "session" else ""
+        self._join_root = _JOIN_ROOT if by == "session" else ""
+
+    def collect(self) -> list[StatisticsRow]:
+        figures: dict[tuple[str, str], Figures] = {}
+        if self._by != "tool":
+            for key, split, sessions, *numbers in self._select_responses():
+                figures[key or "", split] = replace(response_figures(numbers), sessions=sessions)
+        if not self._split:
+            self._add_turns_and_calls(figures)
+        rows = ((_label(self._by, key), figure, split) for (key, split), figure in figures.items())
+        return [StatisticsRow(*row) for row in rows]
+
+    def count_sessions(self) -> int:
+        """Return how many sessions have a turn or a response in the period. The sum of the rows may be larger."""
+        turns, responses = self._period.turns_condition(), self._period.responses_condition()
+        sql = f"""
+            select count(*) from sessions where {self._sessions.sql} and (
+                exists (select 1 from turns where turns.session = sessions.key and {turns.sql})
+                or exists (select 1 from usage where usage.session = sessions.key and counted = 1 and {responses.sql}))
+        """
+        (count,) = self._store.row(sql, *self._sessions.values, *turns.values, *responses.values)
+        return int(count)
+
+    def _add_turns_and_calls(self, figures: dict[tuple[str, str], Figures]) -> None:
+        if self._by not in ("tool", "model"):
+            for key, sessions, turns, seconds in self._select_turns():
+                before = figures.get((key or "", ""), Figures())
+                # A session without usage has turns, and one that only answered has no turn in that period.
+                figures[key or "", ""] = replace(
+                    before, sessions=max(sessions, before.sessions), turns=turns, active_seconds=seconds
+                )
+        for key, sessions, calls, errors in self._select_calls():
+            before = figures.get((key or "", ""), Figures())
+            figures[key or "", ""] = replace(
+                before, sessions=max(sessions, before.sessions), tool_calls=calls, errors=errors
+            )
+        if self._by == "model":
+            self._add_turns_by_model(figures)
+
+    def _select_responses(self) -> list[Any]:
+        names = {**_SESSION_KEYS, "model": "usage_models.model"}
+        key = names.get(self._by) or _time_key(self._by, "usage.at, 'unixepoch'")
+        joins = f"join sessions on sessions.key = usage.session {self._join_root}"
+        if "model" in (self._by, self._split):
+            joins += f" {_JOIN_MODELS}"
+        period = self._period.responses_condition()
+        sql = _SELECT_RESPONSES.format(
+            rates=f"{RATES}, {ROOTS}" if self._by == "session" else RATES,
+            key=key,
+            split=names[self._split],
+            sums=RESPONSE_SUMS,
+            join_rates=JOIN_RATES,
+            join=joins,
+            period=period.sql,
+            condition=self._sessions.sql,
+        )
+        return self._store.rows(sql, rates_parameter(self._models), *period.values, *self._sessions.values)
+
+    def _select_turns(self) -> list[Any]:
+        period = self._period.turns_condition()
+        sql = _SELECT_TURNS.format(
+            roots=self._roots,
+            key=self._session_key() or _time_key(self._by, "turns.started_at"),
+            max_seconds=MAX_TURN_SECONDS,
+            join=self._join_root,
+            period=period.sql,
+            condition=self._sessions.sql,
+        )
+        return self._store.rows(sql, *period.values, *self._sessions.values)
+
+    def _select_calls(self) -> list[Any]:
+        """Return the calls of each row. A call belongs to the time at which its turn began."""
+        keys = {"tool": "tool_calls.name", "model": "entries.model"}
+        # A call before the first prompt has no turn.
+        key = keys.get(self._by) or self._session_key()
+        key = key or _time_key(self._by, "coalesce(turns.started_at, sessions.created_at)")
+        period = self._period.turns_condition()
+        sql = _SELECT_CALLS.format(
+            roots=self._roots,
+            key=key,
+            sessions="count(distinct tool_calls.session)" if self._by in keys else "0",
+            join="join entries on entries.key = tool_calls.entry" if self._by == "model" else self._join_root,
+            period=period.sql,
+            condition=self._sessions.sql,
+        )
+        return self._store.rows(sql, *period.values, *self._sessions.values)
+
+    def _add_turns_by_model(self, figures: dict[tuple[str, str], Figures]) -> None:
+        period = self._period.responses_condition()
+        sql = f"""
+            select usage_models.model, count(distinct (entries.session << 32) + entries.turn)
+            from usage join entries on entries.key = usage.entry {_JOIN_MODELS}
+            join sessions on sessions.key = usage.session
+            where counted = 1 and {period.sql} and {self._sessions.sql} group by 1
+        """
+        for model, turns in self._store.rows(sql, *period.values, *self._sessions.values):
+            figures[model, ""] = replace(figures[model, ""], turns=turns)
+
+    def _session_key(self) -> str:
+        """Return the SQL of the key if it depends on the session alone."""
+        return _SESSION_KEYS.get(self._by, "")
+
+
+def _time_key(by: str, moment: str) -> str:
+    if by == "week":
+        return _WEEK.format(moment)
+    return f"strftime('{_TIME_FORMATS[by]}', {moment}, 'localtime')"
+
+
+def _label(by: str, key: str) -> str:
+    """Return the key as it is shown: weeks by their number, and weekdays from Monday on."""
+    if by == "week" and key:
+        year, week, _ = date.fromisoformat(key).isocalendar()
+        return f"{year}-W{week:02}"
+    if by == "weekday_hour" and key:
+        return f"{int(key[0]) or 7}{key[1:]}"
+    return key
+
+
+def response_figures(numbers: Sequence[Any]) -> Figures:
+    """Return the figures that `RESPONSE_SUMS` selects."""
+    responses, *tokens, cost, unpriced, reported, is_estimated = numbers
+    return Figures(
+        responses=responses,
+        tokens=TokenCounts._make(tokens),
+        cost=cost,
+        unpriced_tokens=unpriced,
+        reported_cost=reported,
+        is_estimated=bool(is_estimated),
+    )
+
+
+def add_figures(all_figures: Iterable[Figures]) -> Figures:
+    """Return the sum. A cost is None only if all of them are."""
+    values = list(all_figures)
+
+    def add(name: str) -> int:
+        return sum(getattr(value, name) for value in values)
+
+    def add_known(name: str) -> int | None:
+        known = [amount for value in values if (amount := getattr(value, name)) is not None]
+        return sum(known) if known else None
+
+    by_kind = zip(TokenCounts(), *(value.tokens for value in values), strict=True)
+    return Figures(
+        add("sessions"),
+        add("turns"),
+        add("tool_calls"),
+        add("errors"),
+        add("active_seconds"),
+        add("responses"),
+        TokenCounts(*map(sum, by_kind)),
+        cost=add_known("cost"),
+        unpriced_tokens=add("unpriced_tokens"),
+        reported_cost=add_known("reported_cost"),
+        is_estimated=any(value.is_estimated for value in values),
+    )
+
+
+def _sort_rows(by: str, rows: Iterable[StatisticsRow]) -> list[StatisticsRow]:
+    if by in TIME_DIMENSIONS:
+        return sorted(rows, key=lambda row: (row.key, row.split))
+
+    def rank(row: StatisticsRow) -> tuple[Any, ...]:
+        figures = row.figures
+        return -(figures.cost or 0), -figures.tokens.total, -figures.tool_calls, -figures.turns, row.key, row.split
+
+    return sorted(rows, key=rank)
