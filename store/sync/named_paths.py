@@ -19,7 +19,7 @@ from store.sources.kit import sqlite
 from store.sources.kit.locator import hide_password, is_url, parse_location, rebase_roots
 from store.sources.kit.problem import Problem
 from store.sources.kit.stamps import PATH_ERRORS, walk_files
-from store.sync.targets import FoundStores, Target, has_store
+from store.sync.targets import MAX_UNCLAIMED_NAMES, FoundStores, Target, has_store, may_be_conversation
 
 MAX_SECONDS = 30.0
 """Limits how long the files of one folder are looked at."""
@@ -77,11 +77,15 @@ class _FolderSearch:
         self._walk()
         targets += [*self._list_targets()]
         found.problems += self._problems
+        unclaimed = [*self._list_unclaimed()]
         if not targets:
             reasons = [problem.reason for problem in self._problems if problem.where == str(self._top)]
+            if names := sorted(filter(may_be_conversation, unclaimed)):
+                listed = ", ".join(names[:MAX_UNCLAIMED_NAMES]) + (", …" if len(names) > MAX_UNCLAIMED_NAMES else "")
+                reasons.append(f"No source knows {listed}.")
             raise Unreadable(" ".join([f"{self._top} is not a conversation store that Backscroll can read.", *reasons]))
         found.targets += sorted(targets, key=lambda target: self._candidates.index(target.source))
-        found.unclaimed += self._list_unclaimed()
+        found.unclaimed += unclaimed
 
     def _find_at_home(self) -> Iterator[Target]:
         """Yield the stores at the places where agents keep them, if the folder is one of them or a home folder.

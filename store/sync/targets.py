@@ -67,6 +67,11 @@ class Target:
         self._stamp = None
 
 
+def may_be_conversation(path: str) -> bool:
+    """Return whether a file that no source knows is of a kind in which agents keep conversations."""
+    return path.endswith(_DATA_SUFFIXES)
+
+
 class FoundStores:
     """Holds what is in the paths that a person named."""
 
@@ -81,7 +86,7 @@ class FoundStores:
 
     def name_unclaimed(self) -> list[str]:
         """Return some of the files that no source knows; those that may be conversations come before others."""
-        ordered = sorted(self.unclaimed, key=lambda path: (not path.endswith(_DATA_SUFFIXES), path))
+        ordered = sorted(self.unclaimed, key=lambda path: (not may_be_conversation(path), path))
         return ordered[:MAX_UNCLAIMED_NAMES]
 
     def raise_failures(self) -> None:

@@ -388,3 +388,22 @@ def test_a_folder_without_conversations_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a/b/notes.txt").write_text("text")
     with pytest.raises(Unreadable, match="not a conversation store"):
         find_targets([str(tmp_path / "a")])
+
+
+def test_a_folder_that_no_source_knows_is_refused_with_the_names_of_its_files(cli: CommandLine, tmp_path: Path) -> None:
+    write_lines(tmp_path / "other/a.jsonl", [{"speaker": "me"}])
+    (tmp_path / "other/LICENSE").write_text("free")
+    result = cli("sync", str(tmp_path / "other"))
+    refusal = f"{tmp_path / 'other'} is not a conversation store that Backscroll can read."
+    assert (result.status, result.err) == (3, f"{refusal} No source knows {tmp_path / 'other/a.jsonl'}.\n")
+
+
+@pytest.mark.parametrize("place", ["home/.openclaw/agents/main/sessions", "copies"])
+def test_transcripts_of_openclaw_are_not_taken_for_those_of_pi(tmp_path: Path, place: str) -> None:
+    header = {"type": "session", "version": 3, "id": "f1", "cwd": "/w", "timestamp": "2026-05-01T10:00:00.000Z"}
+    context = {"type": "custom_message", "customType": "openclaw.runtime-context", "id": "a", "parentId": None}
+    records = [header] if "openclaw" in place else [header, context]
+    prompt = {"type": "message", "id": "b", "message": {"role": "user", "content": "Hi"}}
+    write_lines(tmp_path / place / "f1.jsonl", [*records, prompt])
+    with pytest.raises(Unreadable, match=r"No source knows .*f1\.jsonl"):
+        find_targets([str(tmp_path)])

@@ -17,6 +17,25 @@ if TYPE_CHECKING:
     from store.model.session import Session
 
 
+_BEGINNING_BYTES = 64 * 1024
+
+
+def _is_of_openclaw(path: Path) -> bool:
+    """Return whether OpenClaw wrote a transcript. Its records look like those of pi, but pi cannot resume them."""
+    import re
+
+    from store.sources.kit.stamps import PATH_ERRORS, open_regular_file
+
+    if any(folder.lstrip(".") == "openclaw" for folder in path.parts[:-1]):
+        return True
+    try:
+        with open_regular_file(path) as file:
+            beginning = file.read(_BEGINNING_BYTES)
+    except PATH_ERRORS:
+        return False
+    return re.search(rb'"(?:customType|provider)":\s*"openclaw', beginning) is not None
+
+
 class Pi(TranscriptSource):
     name = "pi"
     reader_version = 2
@@ -33,6 +52,9 @@ class Pi(TranscriptSource):
 
     def is_mine(self, first: Mapping[str, Json]) -> bool:
         return first.get("type") == "session" and isinstance(first.get("id"), str) and "cwd" in first
+
+    def is_my_file(self, path: Path) -> bool:
+        return super().is_my_file(path) and not _is_of_openclaw(path)
 
     def make_reader(self, root: Path) -> SourceReader:
         from store.sources.pi.reader import PiReader, PiRecordTree
