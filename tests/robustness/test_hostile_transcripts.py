@@ -94,7 +94,7 @@ def test_an_invalid_line_in_the_middle_is_one_problem(
 
 
 @every_agent
-def test_a_line_too_long_to_hold_is_one_problem(
+def test_a_line_too_long_to_parse_is_one_problem_and_is_kept(
     name: str,
     owner: Path,
     transcript: Path,
@@ -103,11 +103,15 @@ def test_a_line_too_long_to_hold_is_one_problem(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 100_000)
+    monkeypatch.setattr(jsonl, "PIECE_BYTES", 50_000)
     lines = transcript.read_bytes().splitlines()
-    transcript.write_bytes(b"\n".join([*lines[:-1], b'{"type":"' + b"x" * 300_000 + b'"}', lines[-1]]) + b"\n")
+    long_line = b'{"type":"' + b"".join(b"%06d" % number for number in range(50_000)) + b'"}'
+    transcript.write_bytes(b"\n".join([*lines[:-1], long_line, lines[-1]]) + b"\n")
     (problem,) = sync_paths(store, owner).problems
-    assert "left out" in problem.reason
+    assert "The line has 300,012 bytes and is too long to be read. It is kept in pieces." in problem.reason
     assert read_texts(store) == expected
+    pieces = [long_line[position : position + 50_000] for position in range(0, len(long_line), 50_000)]
+    assert read_stored_records(store).issuperset(pieces)
 
 
 READ_SCRIPT = """

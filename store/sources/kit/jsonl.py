@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +27,14 @@ from store.sources.kit.stamps import walk_with_stat as walk_with_stat
 from store.text.validate import parse_bytes
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
+"""Limits a line that is parsed. A longer one is kept in pieces, so that it need not fit into memory."""
+
+MAX_KEPT_LINE_BYTES = 256 * 1024 * 1024
+"""Limits how much is kept of one line."""
+
+PIECE_BYTES = 8 * 1024 * 1024
+"""Is the size of the pieces in which a line is kept that is too long to be parsed."""
+
 MAX_JSON_FILE_BYTES = 64 * 1024 * 1024
 """Limits a file that is one JSON value, because it must fit into memory."""
 
@@ -58,7 +66,8 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class UnreadableText(str):
-    """Is the text of a line that is not JSON. Readers keep it like any other value that they do not understand."""
+    """Is the text of a line that is not JSON, or describes a piece of a line that is too long. Readers keep it like any
+    other value that they do not understand."""
 
     __slots__ = ()
 
@@ -201,7 +210,7 @@ def _split_lines(data: bytes, problems: list[Problem], name: str) -> Iterator[Js
     offset = 0
     for line in lines:
         if len(line) > MAX_LINE_BYTES:
-            problems.append(_line_too_long(name, offset))
+            yield from _read_long_line(io.BytesIO(line + b"\n"), b"", offset, problems, name)
         elif stripped := line.rstrip(b"\r"):
             try:
                 yield JsonLine(offset, stripped, parse_bytes(stripped))
@@ -219,8 +228,7 @@ def _parse_lines(file: io.BufferedReader, problems: list[Problem], name: str, of
             raise OSError(0, f"it is larger than {MAX_LINES_FILE_BYTES >> 30} GB")
         is_complete = data.endswith(b"\n")
         if not is_complete and len(data) > MAX_LINE_BYTES:
-            offset += _skip_line(file)
-            problems.append(_line_too_long(name, start))
+            offset = start + (yield from _read_long_line(file, data, start, problems, name))
         elif not is_complete:
             yield from _read_last_line(data.rstrip(b"\r"), start)
         elif stripped := data.rstrip(b"\r\n"):
@@ -277,18 +285,60 @@ def split_records(line: bytes, offset: int = 0) -> tuple[list[JsonLine], JsonLin
     return records, JsonLine(offset + len(line) - len(rest), rest, UnreadableText(rest.decode("utf-8", "replace")))
 
 
-def _line_too_long(name: str, offset: int) -> Problem:
-    return Problem(f"{name}:{offset}", f"The line is longer than {MAX_LINE_BYTES >> 20} MB and is left out.")
+def _read_long_line(
+    file: io.BufferedIOBase, beginning: bytes, start: int, problems: list[Problem], name: str
+) -> Generator[JsonLine, None, int]:
+    """Yield a line that is too long to be parsed, in pieces, and return its length.
+
+    An incomplete last line is left out, because its end is still being written.
+    """
+    rest = file.tell() if file.seekable() else None
+    if rest is not None:
+        length, is_complete = _measure_line(file)
+        if not is_complete:
+            reason = f"The last line is longer than {MAX_LINE_BYTES >> 20} MB and has no end yet."
+            problems.append(Problem(f"{name}:{start}", reason))
+            return len(beginning) + length
+        file.seek(rest)
+    length = 0
+    for piece in _read_pieces(beginning, file):
+        if length < MAX_KEPT_LINE_BYTES and (data := piece.rstrip(b"\r\n")):
+            text = f"{len(data):,} bytes, from byte {length:,} on, of a line that is too long to be read"
+            yield JsonLine(start + length, data, UnreadableText(text))
+        length += len(piece)
+    kept = "It is" if length <= MAX_KEPT_LINE_BYTES else f"Its first {MAX_KEPT_LINE_BYTES >> 20} MB are"
+    reason = f"The line has {length:,} bytes and is too long to be read. {kept} kept in pieces."
+    problems.append(Problem(f"{name}:{start}", reason))
+    return length
 
 
-def _skip_line(file: io.BufferedReader) -> int:
-    """Skip the rest of a line and return its length."""
+def _read_pieces(beginning: bytes, file: io.BufferedIOBase) -> Iterator[bytes]:
+    """Yield the rest of a line, whose beginning was read already, in pieces."""
+    size = 0
+    while size < len(beginning):
+        piece = beginning[size : size + PIECE_BYTES]
+        piece += file.readline(PIECE_BYTES - len(piece)) if len(piece) < PIECE_BYTES else b""
+        size += len(piece)
+        yield piece
+        if piece.endswith(b"\n"):
+            return
+    while size <= MAX_LINES_FILE_BYTES and (piece := file.readline(PIECE_BYTES)):
+        size += len(piece)
+        yield piece
+        if piece.endswith(b"\n"):
+            return
+
+
+def _measure_line(file: io.BufferedIOBase) -> tuple[int, bool]:
+    """Skip the rest of a line, and return its length and whether it has an end."""
     skipped = 0
     while chunk := file.readline(_CHUNK_BYTES):
         skipped += len(chunk)
-        if chunk.endswith(b"\n") or skipped > MAX_LINES_FILE_BYTES:
+        if chunk.endswith(b"\n"):
+            return skipped, True
+        if skipped > MAX_LINES_FILE_BYTES:
             break
-    return skipped
+    return skipped, False
 
 
 class FileMark(NamedTuple):

@@ -118,21 +118,58 @@ def test_the_last_line_is_used_when_it_is_complete(path: Path) -> None:
     assert problems == []
 
 
-@pytest.mark.parametrize("ending", [b"\n", b""])
-def test_a_line_of_400_megabytes_is_left_out(path: Path, ending: bytes) -> None:
+def write_long_line(path: Path, megabytes: int, ending: bytes) -> None:
     with path.open("wb") as file:
         file.write(b'{"before": 1}\n"')
-        for _ in range(400):
+        for _ in range(megabytes):
             file.write(b"x" * (1 << 20))
         file.write(b'"' + ending)
-        if ending:
-            file.write(b'{"after": 1}\n')
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "kept_megabytes", "reason"),
+    [
+        (40, 40, "The line has 41,943,043 bytes and is too long to be read. It is kept in pieces."),
+        (400, 256, "The line has 419,430,403 bytes and is too long to be read. Its first 256 MB are kept in pieces."),
+    ],
+)
+def test_a_line_that_is_too_long_is_kept_in_pieces(
+    path: Path, megabytes: int, kept_megabytes: int, reason: str
+) -> None:
+    write_long_line(path, megabytes, b'\n{"after": 1}\n')
     memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     problems: list[Problem] = []
-    assert values(path, problems) == ([{"before": 1}, {"after": 1}] if ending else [{"before": 1}])
-    assert [problem.where for problem in problems] == [f"{path}:14"]
+    sizes: list[int] = []
+    with path.open("rb") as file:
+        for line in read_lines(path, problems):
+            file.seek(line.offset)
+            assert file.read(len(line.data)) == line.data
+            sizes.append(len(line.data) if isinstance(line.value, UnreadableText) else 0)
     growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before
+    assert (sizes[0], sizes[-1]) == (0, 0)
+    # The line also has two quotes.
+    assert (sum(sizes) >> 20, max(sizes)) == (kept_megabytes, jsonl.PIECE_BYTES)
+    assert problems == [Problem(f"{path}:14", reason)]
     assert growth < 4 * jsonl.MAX_LINE_BYTES // 1024
+
+
+def test_a_long_last_line_waits_for_its_end(path: Path) -> None:
+    write_long_line(path, 40, b"")
+    problems: list[Problem] = []
+    assert values(path, problems) == [{"before": 1}]
+    assert problems == [Problem(f"{path}:14", "The last line is longer than 32 MB and has no end yet.")]
+
+
+def test_a_long_line_of_a_packed_file_is_kept_in_pieces(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 2000)
+    monkeypatch.setattr(jsonl, "PIECE_BYTES", 1500)
+    packed = path.with_name("a.jsonl.zst")
+    packed.write_bytes(zstandard.ZstdCompressor().compress(b'{"a": 1}\n"' + b"x" * 5000 + b'"\n{"b": 2}\n'))
+    problems: list[Problem] = []
+    lines = list(read_lines(packed, problems))
+    assert [line.data for line in (lines[0], lines[-1])] == [b'{"a": 1}', b'{"b": 2}']
+    assert b"".join(line.data for line in lines[1:-1]) == b'"' + b"x" * 5000 + b'"'
+    assert [problem.where for problem in problems] == [f"{packed}:9"]
 
 
 def test_packed_lines_are_read(path: Path) -> None:
