@@ -20,6 +20,8 @@ class ToolStats(NamedTuple):
     "Covers the calls whose duration is known."
     slowest_ms: float | None
     last_at: str
+    p95_ms: float | None
+    "Is the duration that 95 % of these calls did not exceed."
 
     @property
     def failure_rate(self) -> float:

@@ -39,7 +39,8 @@ _NOT_IN_KEYS = f"not {_IN_KEYS}"
 # SQLite has no median. This averages the one or two middle durations of the calls that have one.
 _SELECT_TOOL_STATS = f"""
     select name, count(*), sum(status = 'error'),
-        avg(case when nth in ((timed + 1) / 2, (timed + 2) / 2) then duration_ms end), max(duration_ms), max(at)
+        avg(case when nth in ((timed + 1) / 2, (timed + 2) / 2) then duration_ms end), max(duration_ms), max(at),
+        max(case when nth = (timed * 95 + 99) / 100 then duration_ms end)
     from (select tool_calls.name, tool_calls.status, tool_calls.duration_ms, {CALLED_AT} as at,
         row_number() over (partition by tool_calls.name order by tool_calls.duration_ms nulls last) as nth,
         count(tool_calls.duration_ms) over (partition by tool_calls.name) as timed {_FROM_MATCHING_CALLS})
