@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from store.demo.generated import GENERATED_OUTPUTS, build_tutor_conversation
+from store.demo.past_year import build_past_year
 from store.demo.script import (
     ScriptedConversation,
     ScriptPlayer,
@@ -48,6 +49,7 @@ def load_conversations() -> Iterator[ScriptedConversation]:
         for table in _load_toml(theme)["session"]:
             yield parse_conversation(table, GENERATED_OUTPUTS)
     yield build_tutor_conversation(_load_toml("verbs"))
+    yield from build_past_year()
 
 
 def _load_toml(name: str) -> dict[str, Any]:

@@ -29,9 +29,18 @@ from store.model.entry import (
 )
 from store.model.identity import foreign_session_id
 from store.model.session import LIBRARY_SOURCE, SessionFields
+from store.model.usage import Usage
 from store.text.validate import encode
 
 CHARACTERS_PER_TOKEN = 4
+SYSTEM_PROMPT_TOKENS = 16_000
+"""Is what an agent sends before the conversation: its instructions and the descriptions of its tools."""
+
+CACHE_LIFETIME = timedelta(minutes=5)
+UNCACHED_TOKENS = 4
+"""Is the input after the last mark of the cache, which Anthropic counts apart."""
+
+_PROVIDERS = {"claude": "anthropic", "gpt": "openai", "gemini": "google", "qwen": "alibaba"}
 
 # ── the script ────────────────────────────────────────────────────────────────────────────────────
 
@@ -181,6 +190,8 @@ class ScriptPlayer:
     clock: datetime
     context_tokens: int = 1_200
     call_count: int = 0
+    cached_tokens: int = 0
+    answered_at: datetime | None = None
 
     def build_entries(self) -> Iterator[NewEntry]:
         for step in self.conversation.steps:
@@ -225,8 +236,22 @@ class ScriptPlayer:
         build_record = _RECORD_BUILDERS.get(self.conversation.source, _plain_record)
         data = encode(build_record(entry, make_native_id(self.conversation.source, self.conversation.name)))
         entry.record = NewRecord(data, place=_DATABASES.get(self.conversation.source, ""))
+        if by_model and self.conversation.model:
+            entry.usage = self._count_usage(max(len(data) // CHARACTERS_PER_TOKEN, 1))
         entry.tokens = self._count_tokens(len(data), by_model)
         return entry
+
+    def _count_usage(self, output: int) -> Usage:
+        """Return the usage of a response: what was sent before is read from the cache, unless there was a pause."""
+        provider = _PROVIDERS.get(self.conversation.model.partition("-")[0].rstrip("0123456789"), "")
+        context = SYSTEM_PROMPT_TOKENS + self.context_tokens
+        is_cached = self.answered_at is not None and self.clock - self.answered_at < CACHE_LIFETIME
+        cached = min(self.cached_tokens, context) if is_cached else 0
+        self.cached_tokens, self.answered_at = context, self.clock
+        if provider != "anthropic":
+            return Usage(context - cached, cached, output=output, provider=provider)
+        fresh = min(UNCACHED_TOKENS, context - cached)
+        return Usage(fresh, cached, context - cached - fresh, output=output, provider=provider)
 
     def _count_tokens(self, size: int, by_model: bool) -> Tokens | None:
         new = max(size // CHARACTERS_PER_TOKEN, 1)
