@@ -1,91 +1,100 @@
-"""This module lists the targets for a large archive as rows of the result table."""
+"""This module measures the first, simple histories at three sizes, and lists the targets for them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from bench.archive import ArchiveBenchmark, ArchiveSizes
+from bench.archive import REPEATS, ArchiveBenchmark, Measurements
+from bench.corpus import Corpus, load_or_make_corpus
 from bench.peers import AGENTSVIEW, FAST_RESUME, HELLO, OURS
 from bench.table import ResultRow
 
-_MEASURED_IN = {
-    "ready": "import",
-    "complete": "import",
-    "memory": "import",
-    "bytes": "import",
-    "key": "typing",
-    "typical key": "typing",
-    "refresh within": "refresh",
-    "written": "refresh",
-}
-"""Names the work in which a quantity is measured, where the names differ."""
+
+class ArchiveSizes(NamedTuple):
+    """Holds the sizes of the archives in megabytes, and how many words are typed."""
+
+    medium: int
+    double: int
+    large: int
+    words: int
+
+
+FULL_SIZES = ArchiveSizes(200, 400, 1000, 6)
+SMALL_SIZES = ArchiveSizes(10, 20, 20, 1)
+
+
+class ArchiveCorpora(NamedTuple):
+    medium: Corpus
+    double: Corpus
+    large: Corpus
 
 
 def measure(folder: Path, sizes: ArchiveSizes, runs: int) -> list[ResultRow]:
-    archive = ArchiveBenchmark(folder, sizes)
+    corpora = ArchiveCorpora(*(load_or_make_corpus(folder / "corpora", size) for size in sizes[:3]))
+    archive = ArchiveBenchmark(folder, words=sizes.words)
     for number in range(1, runs + 1):
         print(f"run {number} of {runs}", file=sys.stderr, flush=True)
-        archive.run()
-    return list(result_rows(archive))
+        _run(archive, corpora)
+    return list(_result_rows(archive.measurements, corpora))
 
 
-def result_rows(archive: ArchiveBenchmark) -> Iterator[ResultRow]:
+def _run(archive: ArchiveBenchmark, corpora: ArchiveCorpora) -> None:
+    """Measure everything once, and short work several times."""
+    medium, double, large = corpora
+    for corpus in dict.fromkeys(corpora):
+        archive.run_each("import", corpus, OURS, FAST_RESUME)
+    archive.run_each("import", medium, AGENTSVIEW)
+    for corpus in dict.fromkeys((medium, large)):
+        archive.run_each("pack", corpus, OURS)
+        for _ in range(REPEATS):
+            archive.run_each("refresh", corpus, OURS, FAST_RESUME)
+        archive.run_each("first launch", corpus, OURS, FAST_RESUME)
+    archive.warm_page_cache(large, OURS, FAST_RESUME)
+    for _ in range(REPEATS):
+        archive.run_each("launch", large, HELLO, OURS, FAST_RESUME)
+    archive.run_each("typing", large, OURS, FAST_RESUME)
+    for corpus in {medium, double} - {large}:
+        archive.run_each("typing", corpus, OURS)
+    if _is_long_enough(large):
+        archive.run_each("typing while importing", large, OURS)
+
+
+def _is_long_enough(corpus: Corpus) -> bool:
+    """Return whether an import takes so long that a person can type some words meanwhile."""
+    return corpus.size > 500e6
+
+
+def _result_rows(measured: Measurements, corpora: ArchiveCorpora) -> Iterator[ResultRow]:
     """Yield a row for every target, and some rows without a target."""
-    medium, _, large, _ = archive.sizes
-
-    def row(name: str, quantity: str, size: int, peer: str = "", **more: float | str) -> ResultRow:
-        return _result_row(
-            archive, f"{name}, {archive.corpus(size).name}", quantity, (OURS, size), (peer, size), **more
+    medium, double, large = corpora
+    for corpus in (medium, large):
+        yield measured.row("first rows after a first launch", "first launch", corpus, FAST_RESUME, ratio=0.5)
+    for corpus in (medium, large):
+        yield measured.row("conversation search ready", "ready", corpus, FAST_RESUME, ratio=0.9)
+    yield measured.row("everything stored and searchable", "complete", medium, AGENTSVIEW, ratio=0.3)
+    yield measured.row("the same, until the command ends", "import", medium, AGENTSVIEW)
+    yield measured.row("the same, processor time", "processor", medium, AGENTSVIEW)
+    yield measured.row("launch to rows", "launch", large, HELLO, ratio=1.3)
+    yield measured.row("key to result, p95", "key", large, FAST_RESUME, ratio=0.8)
+    yield measured.row("key to result, median", "typical key", large, FAST_RESUME)
+    if _is_long_enough(large):
+        importing, idle = ("key while importing", OURS, large), ("key", OURS, large)
+        name = f"key to result, p95, while importing, {large.name}"
+        yield measured.compare(name, importing, idle, "when idle", ratio=1.5)
+    for corpus, ratio in ((medium, 1.2), (large, 0.6)):
+        name = f"refresh, nothing changed in {corpus.sessions:,} files"
+        yield measured.row(name, "refresh", corpus, FAST_RESUME, ratio=ratio)
+        yield measured.row("the same, without the program's start", "refresh within", corpus, FAST_RESUME)
+        yield measured.row("files and rows it wrote", "written", corpus, unit="", limit=0)
+    yield measured.row("peak memory of a first import", "memory", large, FAST_RESUME, unit="MB", limit=200)
+    for corpus, peer in ((large, ""), (medium, AGENTSVIEW)):
+        yield measured.row("bytes on disk per byte of source", "bytes", corpus, peer, unit="")
+        yield measured.row("the same, after packing", "packed bytes", corpus, peer, unit="", limit=0.7)
+    for quantity, name, ratio in (("import", "import", 2.2), ("key", "key to result, p95,", 1.3)):
+        name = f"{name} of twice the data, {double.name}"
+        yield measured.compare(
+            name, (quantity, OURS, double), (quantity, OURS, medium), f"for {medium.name}", ratio=ratio
         )
-
-    for size in (medium, large):
-        yield row("first rows after a first launch", "first launch", size, FAST_RESUME, ratio=0.5)
-    for size in (medium, large):
-        yield row("conversation search ready", "ready", size, FAST_RESUME, ratio=1.0)
-    yield row("everything stored and searchable", "complete", medium, AGENTSVIEW, ratio=0.3)
-    yield row("the same, until the index is optimised and the command ends", "import", medium, AGENTSVIEW)
-    yield row("launch to rows", "launch", large, HELLO, ratio=1.3)
-    yield row("key to result, p95", "key", large, FAST_RESUME, ratio=0.8)
-    yield row("key to result, median", "typical key", large, FAST_RESUME)
-    files = f"refresh, nothing changed in {archive.corpus(large).sessions:,} files"
-    yield row(files, "refresh", large, FAST_RESUME, ratio=0.5)
-    yield row("the same, without the program's start", "refresh within", large, FAST_RESUME)
-    yield row("files and rows it wrote", "written", large, unit="", limit=0)
-    yield row("peak memory of a first import", "memory", large, FAST_RESUME, unit="MB", limit=200)
-    yield row("bytes on disk per byte of source", "bytes", large, unit="", limit=0.7)
-    yield row("bytes on disk per byte of source", "bytes", medium, AGENTSVIEW, unit="", limit=0.7)
-    yield _growth_row(archive, "import", "import of twice the data", 2.2)
-    yield _growth_row(archive, "key", "key to result, p95, in twice the data", 1.3)
-
-
-def _growth_row(archive: ArchiveBenchmark, quantity: str, name: str, ratio: float) -> ResultRow:
-    medium, double, *_ = archive.sizes
-    full_name, baseline_name = f"{name}, {archive.corpus(double).name}", f"for {archive.corpus(medium).name}"
-    return _result_row(
-        archive, full_name, quantity, (OURS, double), (OURS, medium), baseline_name=baseline_name, ratio=ratio
-    )
-
-
-def _result_row(
-    archive: ArchiveBenchmark,
-    name: str,
-    quantity: str,
-    ours: tuple[str, int],
-    baseline: tuple[str, int],
-    **more: float | str,
-) -> ResultRow:
-    measurements, work = archive.measurements, _MEASURED_IN.get(quantity, quantity)
-    fields = {
-        "baseline_name": baseline[0],
-        "failure": measurements.failure_reason(work, *ours),
-        "baseline_failure": measurements.failure_reason(work, *baseline),
-        **more,
-    }
-    return ResultRow(
-        name=name,
-        ours=measurements.values(quantity, *ours),
-        baseline=measurements.values(quantity, *baseline),
-        **fields,  # type: ignore[arg-type]
-    )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-from bench.processes import resident_megabytes
+from bench.processes import own_resident_megabytes, resident_megabytes
 from bench.table import ResultRow
 from pty_terminal import Pty
 
@@ -26,8 +26,8 @@ IDLE_SECONDS = 1.5
 """Is long enough for a started program to become idle."""
 
 MB = 1_000_000
-MAX_MEMORY_MB = 120
-"""Is an absolute limit, because the memory of the one-line program is no measure."""
+MAX_MEMORY_MB, MAX_MEMORY_WITH_WORKER_MB = 110, 160
+"""Are absolute limits, because the memory of the one-line program is no measure."""
 
 WORDS = (
     "upload retry test fails when file closed before second attempt reopen check status code handler queue parser"
@@ -35,7 +35,7 @@ WORDS = (
 ).split()
 
 
-# ── the store that is browser_runs ─────────────────────────────────────────────────────────────────────
+# ── the store that is browsed ─────────────────────────────────────────────────────────────────────────
 
 
 class BrowserSize(NamedTuple):
@@ -208,6 +208,7 @@ class BrowserTimes(NamedTuple):
     record: float
     record_end: float
     megabytes: float
+    megabytes_with_worker: float
 
 
 def p95(times: Iterable[float]) -> float:
@@ -253,9 +254,8 @@ def measure_browser(size: BrowserSize, home: Path, store: Path) -> BrowserTimes:
         record = time_keys_to_output(terminal, RECORD_KEY, FIRST_KEY.encode())
         read_output_for(terminal)
         record_end = time_keys_to_output(terminal, END, LAST_KEY.encode())
-        return BrowserTimes(
-            start, key, conversation, conversation_end, record, record_end, resident_megabytes(terminal.pid)
-        )
+        memory = own_resident_megabytes(terminal.pid), resident_megabytes(terminal.pid)
+        return BrowserTimes(start, key, conversation, conversation_end, record, record_end, *memory)
 
 
 def _time_cursor_moves(terminal: Pty, keys: int) -> Iterator[float]:
@@ -297,5 +297,7 @@ def _result_rows(
     yield row("jump to its end", [run.conversation_end for run in browser_runs], start, 0.4)
     yield row(f"open a record of {size.record // MB} MB", [run.record for run in browser_runs], start, 1.2)
     yield row("jump to its end", [run.record_end for run in browser_runs], start, 0.4)
-    megabytes = [run.megabytes for run in browser_runs]
-    yield ResultRow(name="memory with all of that open", ours=megabytes, unit="MB", limit=MAX_MEMORY_MB)
+    own, together = [run.megabytes for run in browser_runs], [run.megabytes_with_worker for run in browser_runs]
+    yield ResultRow(name="memory with all of that open", ours=own, unit="MB", limit=MAX_MEMORY_MB)
+    name = "the same with its idle worker"
+    yield ResultRow(name=name, ours=together, unit="MB", limit=MAX_MEMORY_WITH_WORKER_MB)

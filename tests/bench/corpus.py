@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +21,12 @@ from bench import (
     realistic_codex_transcript,
     realistic_pi_transcript,
 )
-from bench.dialogues import SEED, make_dialogue
-from bench.prose import Prose
+from bench.dialogues import LAST_WORD, SEED, TITLE, make_dialogue
+from bench.prose import Prose, make_vocabulary
 from bench.realistic_dialogues import make_realistic_dialogue
 
 SESSIONS_PER_MEGABYTE = 10
+LETTERS_PER_WORD = 5
 MB = 1_000_000
 
 _CLAUDE = (".claude", realistic_claude_transcript.build_transcripts)
@@ -36,17 +40,17 @@ class RealisticShape(NamedTuple):
 
     name: str
     novelty: float
+    label: str
 
 
-USUAL = RealisticShape("usual", 0.02)
-GROWING = RealisticShape("growing", 0.8)
-"""Is a history with a vocabulary that never stops growing: logs, ids, hashes and paths."""
+USUAL = RealisticShape("usual", 0.02, "real shapes, ")
+GROWING = RealisticShape("growing", 0.8, "growing vocabulary, ")
+"""Is a history in which most lines have words that occur nowhere else: ids, hashes and paths."""
 
 
-class Corpus(NamedTuple):
-    """Describes a home folder with histories of Claude Code and Codex."""
+class Counts(NamedTuple):
+    """Counts what a made-up history holds."""
 
-    home: Path
     talks: int
     sessions: int
     "Includes the sessions of sub-agents."
@@ -55,9 +59,31 @@ class Corpus(NamedTuple):
     spoken: int
     "Counts the bytes of prompts, answers and thinking."
 
+
+@cache
+def choose_words() -> tuple[str, ...]:
+    """Return the beginnings of made-up words, common and rare ones."""
+    words = make_vocabulary(SEED)[600:8_000:1_100]
+    return tuple(word[:LETTERS_PER_WORD] for word in words if len(word) >= LETTERS_PER_WORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Describes a home folder with histories of agents, and how to find its sessions on a screen and in a search."""
+
+    home: Path
+    sessions: int
+    size: int
+    label: str = ""
+    row: re.Pattern[bytes] = TITLE
+    "Matches a row of the list."
+    words: tuple[str, ...] = field(default_factory=choose_words)
+    last_word: str = LAST_WORD
+    "Is found in every session. It is empty if no such word is known."
+
     @property
     def name(self) -> str:
-        return f"{self.size / 1e6:,.0f} MB"
+        return f"{self.label}{self.size / 1e6:,.0f} MB"
 
     def warm_page_cache(self) -> None:
         warm_page_cache(self.home, "*.json*")
@@ -73,31 +99,31 @@ def warm_page_cache(folder: Path, pattern: str = "*") -> None:
 
 def load_or_make_corpus(folder: Path, megabytes: int) -> Corpus:
     """Return the corpus of about this size. It is made if it does not exist yet."""
-    return _load_or_make(
-        folder / f"{SEED}-{megabytes}", lambda home: make_corpus(home, megabytes * SESSIONS_PER_MEGABYTE)
-    )
+    home = folder / f"{SEED}-{megabytes}"
+    counts = _load_or_make(home, lambda home: make_corpus(home, megabytes * SESSIONS_PER_MEGABYTE))
+    return Corpus(home, counts.sessions, counts.size)
 
 
 def load_or_make_realistic_corpus(folder: Path, shape: RealisticShape, megabytes: int) -> Corpus:
     """Return histories that have the shapes of real ones. They are made if they do not exist yet."""
-    return _load_or_make(
-        folder / f"{SEED}-{shape.name}-{megabytes}", lambda home: make_realistic_corpus(home, shape, megabytes * MB)
-    )
+    home = folder / f"{SEED}-{shape.name}-{megabytes}"
+    counts = _load_or_make(home, lambda home: make_realistic_corpus(home, shape, megabytes * MB))
+    return Corpus(home, counts.sessions, counts.size, shape.label)
 
 
-def _load_or_make(home: Path, make: Callable[[Path], Corpus]) -> Corpus:
-    counts = home / "counted.json"
-    if counts.exists():
-        return Corpus(home, **orjson.loads(counts.read_bytes()))
+def _load_or_make(home: Path, make: Callable[[Path], Counts]) -> Counts:
+    path = home / "counted.json"
+    if path.exists():
+        return Counts(**orjson.loads(path.read_bytes()))
     print(f"making {home.name} …", file=sys.stderr, flush=True)
     shutil.rmtree(home, ignore_errors=True)
-    corpus = make(home)
+    counts = make(home)
     # This file is written last: without it the corpus is incomplete.
-    counts.write_bytes(orjson.dumps({name: value for name, value in corpus._asdict().items() if name != "home"}))
-    return corpus
+    path.write_bytes(orjson.dumps(counts._asdict()))
+    return counts
 
 
-def make_realistic_corpus(home: Path, shape: RealisticShape, max_bytes: int) -> Corpus:
+def make_realistic_corpus(home: Path, shape: RealisticShape, max_bytes: int) -> Counts:
     """Write sessions until they have this size together."""
     prose = Prose(SEED)
     size = number = spoken = 0
@@ -108,10 +134,10 @@ def make_realistic_corpus(home: Path, shape: RealisticShape, max_bytes: int) -> 
             size += _write_transcript(home / agent / path, at, records)
         spoken += dialogue.text_size
         number += 1
-    return Corpus(home, number, number, size, spoken)
+    return Counts(number, number, size, spoken)
 
 
-def make_corpus(home: Path, talks: int) -> Corpus:
+def make_corpus(home: Path, talks: int) -> Counts:
     prose = Prose(SEED)
     sessions = size = spoken = 0
     for number in range(talks):
@@ -121,7 +147,7 @@ def make_corpus(home: Path, talks: int) -> Corpus:
             size += _write_transcript(home / agent / path, at, records)
             sessions += path.suffix == ".jsonl"
         spoken += dialogue.text_size
-    return Corpus(home, talks, sessions, size, spoken)
+    return Counts(talks, sessions, size, spoken)
 
 
 def _write_transcript(path: Path, at: datetime, records: Iterable[object]) -> int:

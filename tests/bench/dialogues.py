@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -14,6 +15,9 @@ SEED = "backscroll-1"
 
 NEWEST_START = datetime(2026, 1, 1, tzinfo=UTC)
 START_INTERVAL = timedelta(minutes=53)
+
+TITLE = re.compile(rb"Task \d{6}")
+"""Matches how every title begins, as a program shows it."""
 
 LAST_WORD = "quixotry"
 """Ends every conversation and occurs nowhere else. When all sessions are searchable, it finds all of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import tempfile
@@ -20,7 +21,7 @@ CHECK_PRECISION = 100
 """Limits how often a condition is checked: the pause is at least this fraction (1/100) of the time that has passed.
 Each check takes time from the program that is measured."""
 
-TIMEOUT = 900
+TIMEOUT = 3600
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -30,6 +31,8 @@ class BenchmarkError(Exception):
 
 class ProcessUsage(NamedTuple):
     seconds: float
+    processor_seconds: float
+    "Includes the processes that it started and waited for."
     peak_megabytes: float
     "Is the largest sum over all its processes."
     condition_times: tuple[float, ...]
@@ -49,6 +52,7 @@ def run_measured(
     command: Sequence[str | Path], env: Mapping[str, str], *conditions: Callable[[], bool]
 ) -> ProcessUsage:
     with tempfile.TemporaryFile() as output:
+        processor_before = _processor_seconds_of_children()
         started = time.perf_counter()
         process = subprocess.Popen(
             command, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -62,11 +66,12 @@ def run_measured(
                 process.wait()
                 raise
             seconds = time.perf_counter() - started
+            processor_seconds = _processor_seconds_of_children() - processor_before
         if status:
             output.seek(0)
             lines = output.read().decode(errors="replace").strip().splitlines()
             raise BenchmarkError(f"{Path(command[0]).name} ended with {status}: {lines[-1] if lines else 'no message'}")
-    return ProcessUsage(seconds, monitor.peak_megabytes, tuple(monitor.condition_times))
+    return ProcessUsage(seconds, processor_seconds, monitor.peak_megabytes, tuple(monitor.condition_times))
 
 
 class _ProcessMonitor(threading.Thread):
@@ -105,6 +110,16 @@ class _ProcessMonitor(threading.Thread):
         checked_at = time.perf_counter()  # the time before the check, however long the check takes
         if len(self.condition_times) < len(self._conditions) and self._conditions[len(self.condition_times)]():
             self.condition_times.append(checked_at - self._started_at)
+
+
+def _processor_seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def own_resident_megabytes(pid: int) -> float:
+    """Return the resident memory of a process without its children."""
+    return int(Path("/proc", str(pid), "statm").read_text().split()[1]) * PAGE / 1e6
 
 
 def resident_megabytes(pid: int) -> float:

@@ -128,7 +128,13 @@ class _RealisticClaudeTranscript:
             block = {"type": "tool_result", "tool_use_id": f"toolu_{make_hex(self._rng, 24)}", "content": output}
             message = {"role": "user", "content": [block]}
             nested = {"type": "user", "message": message, "uuid": make_uuid(self._rng), "timestamp": self._now}
-            data = {"type": "agent_progress", "message": nested, "normalizedMessages": [], "prompt": "", "agentId": "a"}
+            data: Record = {
+                "type": "agent_progress",
+                "message": nested,
+                "normalizedMessages": [],
+                "prompt": "",
+                "agentId": "a",
+            }
             self._append_progress(call, data)
         content = [{"type": "text", "text": step.output}]
         details: Record = {"status": "completed", "prompt": step.thinking, "totalDurationMs": 5_000, "totalTokens": 99}

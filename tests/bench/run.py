@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import archive, archive_targets, browser, home, rubichan_sync, store_operations
+from bench import archive_targets, browser, home, rubichan_sync, scale, store_operations
 from bench.table import ResultRow, describe_machine, format_markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
@@ -30,11 +30,16 @@ def bench_browser(small: bool, runs: int) -> list[ResultRow]:
 
 
 def bench_archive(small: bool, runs: int) -> list[ResultRow]:
-    return archive_targets.measure(FOLDER, archive.SMALL_SIZES if small else archive.FULL_SIZES, 1 if small else runs)
+    sizes = archive_targets.SMALL_SIZES if small else archive_targets.FULL_SIZES
+    return archive_targets.measure(FOLDER, sizes, 1 if small else runs)
 
 
 def bench_realistic(small: bool, runs: int) -> list[ResultRow]:
-    return home.measure(FOLDER, None, 1 if small else runs, small=small)
+    return home.measure_realistic(FOLDER, 1 if small else runs, small=small)
+
+
+def bench_scale(small: bool, runs: int) -> list[ResultRow]:
+    return scale.measure(FOLDER, scale.SMALL_SIZES if small else scale.FULL_SIZES)
 
 
 PARTS: dict[str, Callable[[bool, int], list[ResultRow]]] = {
@@ -44,20 +49,23 @@ PARTS: dict[str, Callable[[bool, int], list[ResultRow]]] = {
     "store": bench_store,
     "sync": bench_sync,
 }
+SEPARATE_PARTS = {"scale": bench_scale}
+"""Are only run when they are named, because they take very long."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="a fraction of the work, most of it once: about a minute")
     parser.add_argument("--runs", type=int, default=5, help="how often to measure (default: 5)")
-    parser.add_argument("--only", choices=PARTS, action="append", help="only this part; can be repeated")
-    parser.add_argument("--home", type=Path, help="measure the import of this home folder instead")
+    parser.add_argument(
+        "--only", choices=[*PARTS, *SEPARATE_PARTS], action="append", help="only this part; can be repeated"
+    )
+    parser.add_argument("--home", type=Path, help="measure this home folder instead")
     options = parser.parse_args()
-    rows = []
-    if options.home:
-        rows = home.measure(FOLDER, options.home.resolve(), options.runs, small=False)
-    for name, part in PARTS.items() if not options.home else ():
-        if name in (options.only or PARTS):
+    rows = home.measure_home(FOLDER, options.home.resolve(), options.runs) if options.home else []
+    names = [] if options.home else options.only or PARTS
+    for name, part in (PARTS | SEPARATE_PARTS).items():
+        if name in names:
             print(f"{name} …", file=sys.stderr, flush=True)
             rows += part(options.small, options.runs)
     print(f"{describe_machine()}\n\n{format_markdown(rows)}")

@@ -1,4 +1,5 @@
-"""This module runs a program in a terminal and measures when the rows of its list appear on the screen."""
+"""This module runs a program in a terminal and measures when the rows of its list, and the conversation beside them,
+appear on the screen."""
 
 from __future__ import annotations
 
@@ -11,12 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyte
+from bench.browser import read_output_for
 from bench.processes import BenchmarkError
 from pty_terminal import Pty
 
 COLUMNS, LINES = 120, 40
 LIST_WIDTH = 43
-"""Is the width of the list in both programs. The columns to its right show the selected session."""
+"""Is a width that belongs to the list in both programs, and shows its titles."""
+
+LINES_BESIDE, COLUMNS_BESIDE = range(6, 34), range(76, COLUMNS)
+"""Are cells that belong to the conversation of the selected session in both programs."""
 
 TIMEOUT = 120.0
 ANSWER_SECONDS = 0.9
@@ -26,14 +31,16 @@ BURST_GAP_SECONDS = 0.15
 """Is the longest gap between two changes of one answer. A new order that follows a pause is a second answer."""
 
 BACKSPACE = "\x7f"
-ROW = re.compile(rb"Task \d{6}")
-_ROW_TEXT = re.compile(ROW.pattern.decode())
+LETTER_PAUSE_SECONDS = 0.06
+"""Is the pause between two letters of a person who types a word that they know."""
 
 
 class MeasuredScreen(Pty):
-    def __init__(self, program: Path | str, *arguments: str, env: Mapping[str, str]) -> None:
-        self._changes: list[float] = []
-        self._last_rows: list[object] = []
+    def __init__(self, program: Path | str, *arguments: str, env: Mapping[str, str], row: re.Pattern[bytes]) -> None:
+        self._row = row
+        self._row_text = re.compile(row.pattern.decode())
+        self._changes: dict[str, list[float]] = {"rows": [], "beside": []}
+        self._last_shown: dict[str, list[object]] = {}
         self._pending_output: list[tuple[float, bytes]] = []
         self._is_deferring = False
         self._screen = pyte.Screen(COLUMNS, LINES)
@@ -58,17 +65,25 @@ class MeasuredScreen(Pty):
         chunks, self._pending_output = self._pending_output, []
         for at, data in chunks:
             self._stream.feed(data)
-            rows = self._visible_rows()
-            if rows != self._last_rows:
-                self._last_rows = rows
-                self._changes.append(at)
+            for region, shown in (("rows", self._visible_rows()), ("beside", self._visible_text_beside())):
+                if shown != self._last_shown.get(region):
+                    self._last_shown[region] = shown
+                    self._changes[region].append(at)
 
     def _visible_rows(self) -> list[object]:
         """Return the cells of the rows with their styles, because a changed highlight is an answer, too."""
         buffer = self._screen.buffer
         cells = [[buffer[line][column] for column in range(LIST_WIDTH)] for line in range(LINES)]
         # Do not use pyte's display: it fails on the rest of a wide character that was half overwritten.
-        return [cell for line in cells if _ROW_TEXT.search("".join(cell.data for cell in line)) for cell in line]
+        return [cell for line in cells if self._row_text.search("".join(cell.data for cell in line)) for cell in line]
+
+    def _visible_text_beside(self) -> list[object]:
+        buffer = self._screen.buffer
+        return [buffer[line][column].data for line in LINES_BESIDE for column in COLUMNS_BESIDE]
+
+    def time_until_rows(self) -> float:
+        """Return the seconds from the program's start until its first rows."""
+        return self.time_until_output(self._row)
 
     def time_until_output(self, pattern: re.Pattern[bytes]) -> float:
         """Return the seconds from the program's start until its output matches. The screen is built afterwards."""
@@ -86,8 +101,24 @@ class MeasuredScreen(Pty):
 
     def time_key(self, keys: str) -> float | None:
         """Return the seconds until the rows that answer these keys are complete, or None if no row changed."""
+        pressed_at = self._press_and_wait(keys)
+        changes = self._changes["rows"]
+        return end_of_burst(changes) - pressed_at if changes else None
+
+    def time_word_to_conversation(self, word: str) -> float | None:
+        """Type a word; return the seconds from its last letter until the text beside the list stops changing."""
+        for letter in word[:-1]:
+            self.press(letter)
+            read_output_for(self, LETTER_PAUSE_SECONDS)
+        pressed_at = self._press_and_wait(word[-1])
+        changes = self._changes["beside"]
+        return changes[-1] - pressed_at if changes else None
+
+    def _press_and_wait(self, keys: str) -> float:
+        """Press keys and collect what they change. Return when they were pressed."""
         self.read(0)
-        self._changes.clear()
+        for changes in self._changes.values():
+            changes.clear()
         self.raw = b""  # new output is appended to a copy of the old output
         pressed_at = time.perf_counter()
         self._is_deferring = True
@@ -98,7 +129,7 @@ class MeasuredScreen(Pty):
             self.read(0.01)
         self._is_deferring = False
         self._process_output()
-        return end_of_burst(self._changes) - pressed_at if self._changes else None
+        return pressed_at
 
 
 def end_of_burst(times: Sequence[float]) -> float:

@@ -13,7 +13,8 @@ from bench.corpus import (
     GROWING,
     MB,
     USUAL,
-    Corpus,
+    Counts,
+    RealisticShape,
     load_or_make_corpus,
     make_corpus,
     make_realistic_corpus,
@@ -36,35 +37,40 @@ SESSIONS = """
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return make_corpus(tmp_path_factory.mktemp("corpus"), TALKS)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("corpus")
 
 
-def test_same_bytes_everywhere(corpus: Corpus) -> None:
+@pytest.fixture(scope="module")
+def counts(home: Path) -> Counts:
+    return make_corpus(home, TALKS)
+
+
+def test_same_bytes_everywhere(home: Path, counts: Counts) -> None:
     digest = hashlib.sha256()
-    for path in sorted(path for path in corpus.home.rglob("*") if path.is_file()):
-        digest.update(f"{path.relative_to(corpus.home)} {path.stat().st_mtime:.0f}\n".encode())
+    for path in sorted(path for path in home.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(home)} {path.stat().st_mtime:.0f}\n".encode())
         digest.update(path.read_bytes())
     assert digest.hexdigest() == DIGEST
 
 
-def test_size_as_promised(corpus: Corpus) -> None:
-    files = [path for path in corpus.home.rglob("*") if path.is_file()]
-    assert corpus.size == sum(path.stat().st_size for path in files)
-    assert corpus.sessions == sum(path.suffix == ".jsonl" for path in files)
-    assert corpus.talks == TALKS < corpus.sessions
-    assert 0.05 < corpus.spoken / corpus.size < 0.08
-    assert 70_000 < corpus.size / corpus.talks < 140_000
+def test_size_as_promised(home: Path, counts: Counts) -> None:
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert counts.size == sum(path.stat().st_size for path in files)
+    assert counts.sessions == sum(path.suffix == ".jsonl" for path in files)
+    assert counts.talks == TALKS < counts.sessions
+    assert 0.05 < counts.spoken / counts.size < 0.08
+    assert 70_000 < counts.size / counts.talks < 140_000
 
 
-def test_our_readers_understand_it(corpus: Corpus) -> None:
+def test_our_readers_understand_it(home: Path, counts: Counts) -> None:
     with Store.memory() as store:
-        progress = list(sync_targets(store, find_targets([str(corpus.home / ".claude"), str(corpus.home / ".codex")])))
+        progress = list(sync_targets(store, find_targets([str(home / ".claude"), str(home / ".codex")])))
         reports = {step.report.source: step.report for step in progress}
         assert [report.problems for report in reports.values()] == [[], []]
-        assert sum(report.new for report in reports.values()) == corpus.sessions
+        assert sum(report.new for report in reports.values()) == counts.sessions
         (hits,) = store.row("select count(*) from conversation_fts where conversation_fts match ?", LAST_WORD)
-        assert hits == corpus.sessions
+        assert hits == counts.sessions
         (unpaired,) = store.row("select count(*) from tool_calls where status in ('pending', 'orphan')")
         assert unpaired == 0
         for sessions, delegates, turns, calls, errors, tokens, titled in store.rows(SESSIONS):
@@ -77,10 +83,10 @@ def test_our_readers_understand_it(corpus: Corpus) -> None:
 def test_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_sizes: list[int] = []
 
-    def make_small_corpus(home: Path, talks: int) -> Corpus:
+    def make_small_corpus(home: Path, talks: int) -> Counts:
         made_sizes.append(talks)
         home.mkdir(parents=True)
-        return Corpus(home, talks, talks, 1_000, 65)
+        return Counts(talks, talks, 1_000, 65)
 
     monkeypatch.setattr("bench.corpus.make_corpus", make_small_corpus)
     first = load_or_make_corpus(tmp_path, 2)
@@ -145,35 +151,39 @@ def test_values_are_formatted_with_their_unit(value: float, unit: str, text: str
 
 
 @pytest.fixture(scope="module")
-def realistic(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Corpus]:
-    folder = tmp_path_factory.mktemp("realistic")
-    return {shape.name: make_realistic_corpus(folder / shape.name, shape, 30 * MB) for shape in (USUAL, GROWING)}
+def realistic_homes(tmp_path_factory: pytest.TempPathFactory) -> dict[RealisticShape, Path]:
+    homes = {shape: tmp_path_factory.mktemp(shape.name) for shape in (USUAL, GROWING)}
+    for shape, home in homes.items():
+        make_realistic_corpus(home, shape, 30 * MB)
+    return homes
 
 
-@pytest.mark.parametrize("shape", [USUAL.name, GROWING.name])
-def test_realistic_histories_have_the_shares_of_real_ones(shape: str, realistic: dict[str, Corpus]) -> None:
-    sizes, copies = count_claude_bytes(realistic[shape].home)
+@pytest.mark.parametrize("shape", [USUAL, GROWING])
+def test_realistic_histories_have_the_shares_of_real_ones(
+    shape: RealisticShape, realistic_homes: dict[RealisticShape, Path]
+) -> None:
+    sizes, copies = count_claude_bytes(realistic_homes[shape])
     total = sum(sizes.values())
     assert 0.5 < sizes["result"] / total < 0.7
     assert 0.35 < copies / total < 0.5
     assert 0.15 < sizes["progress"] / total < 0.25
-    assert max(path.stat().st_size for path in realistic[shape].home.rglob("*.jsonl")) > 4 * MB
+    assert max(path.stat().st_size for path in realistic_homes[shape].rglob("*.jsonl")) > 4 * MB
 
 
-def test_growing_histories_have_more_new_words(realistic: dict[str, Corpus]) -> None:
-    usual, growing = (compressed_share(corpus.home) for corpus in realistic.values())
+def test_growing_histories_have_more_new_words(realistic_homes: dict[RealisticShape, Path]) -> None:
+    usual, growing = map(compressed_share, realistic_homes.values())
     assert 0.1 < usual < 0.16
     assert growing > 1.3 * usual
 
 
-def test_realistic_histories_can_be_read(realistic: dict[str, Corpus]) -> None:
-    corpus = realistic[USUAL.name]
+def test_realistic_histories_can_be_read(realistic_homes: dict[RealisticShape, Path]) -> None:
+    home = realistic_homes[USUAL]
     with Store.memory() as store:
-        targets = find_targets([str(corpus.home / folder) for folder in (".claude", ".codex", ".pi/agent")])
+        targets = find_targets([str(home / folder) for folder in (".claude", ".codex", ".pi/agent")])
         reports = {step.report.source: step.report for step in sync_targets(store, targets)}
         assert [report.problems for report in reports.values()] == [[], [], []]
         (listed,) = store.row("select count(*) from sessions where relation is null")
-        assert listed == corpus.sessions
+        assert listed == len(list(home.rglob("*.jsonl")))
         (forks,) = store.row("select count(*) from sessions where relation = 'fork'")
         assert forks > 0
         (unpaired,) = store.row("select count(*) from tool_calls where status in ('pending', 'orphan')")
