@@ -16,10 +16,6 @@ from store.store import Store
 from tui.dialogs.confirm import ConfirmDialog
 from tui.screens.published import PublishedScreen
 
-OPENER = """#!/bin/sh
-printf '%s\\n' "$@" >> "$OPENED"
-"""
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -41,19 +37,6 @@ def session(store: Store, folder: Path) -> Session:
 def other(store: Store, folder: Path) -> Session:
     at = time_ago(hours=2)
     return add_session(store, "discord:2", at, prompt_entry("Draw a chart", at), cwd=str(folder))
-
-
-@pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file to which an opener, the only one on this system, writes the paths that it is given."""
-    programs, opened = tmp_path / "programs", tmp_path / "opened"
-    programs.mkdir()
-    for name in ("xdg-open", "open"):
-        (programs / name).write_text(OPENER)
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.setenv("OPENED", str(opened))
-    return opened
 
 
 def make_screen(store: Store, session: Session | None) -> PublishedScreen:
@@ -222,7 +205,7 @@ async def test_a_file_is_opened_after_its_path_was_shown(
         await one.wait_for_text("Open report.txt?")
         await one.press("y")
         await one.wait_for_text("Opened report.txt.")
-        assert opened.read_text() == f"{folder / 'report.txt'}\n"
+        assert opened.read_text() == f"1\n{folder / 'report.txt'}\n"
 
 
 async def test_an_executable_file_is_opened_only_after_a_warning(
@@ -262,7 +245,8 @@ async def test_an_opener_that_fails_is_reported(store: Store, session: Session, 
         await one.press("o")
         await one.wait_for_text("Open report.txt?")
         await one.press("y")
-        await one.wait_for_text("could not open the file", "3). Copy")
+        # The path of the program decides where the sentence is broken into lines, so only words are looked for.
+        await one.wait_for_text("3).", "instead.")
 
 
 async def test_without_an_opener_the_path_can_be_copied(

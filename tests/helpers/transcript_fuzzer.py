@@ -70,6 +70,13 @@ def corrupted_json(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 @st.composite
+def corrupted_export(draw: st.DrawFn, data: bytes) -> bytes:
+    """Return an export with the first two of its conversations, of which the first one is corrupted."""
+    first, second, *_ = (json.dumps(conversation).encode() for conversation in json.loads(data))
+    return b"[" + draw(corrupted_json(first)) + b"," + second + b"]"
+
+
+@st.composite
 def corrupted_lines(draw: st.DrawFn, data: bytes) -> bytes:
     """Return lines of JSON of which some are corrupted, lost, repeated, moved or garbage, or the last one is cut."""
     lines = data.splitlines()

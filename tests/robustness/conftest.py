@@ -1,9 +1,10 @@
-"""Provides a disk that can be filled."""
+"""Provides a disk that can be filled, and a folder that everyone can reach."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,3 +23,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
     yield folder
     subprocess.run(["umount", folder], check=True)
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """Provide a folder that a child process without permissions can reach."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)

@@ -12,8 +12,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -34,14 +32,6 @@ AS_ROOT = os.geteuid() == 0
 """Is true for root, whose permissions are not checked, so that a child process must give them up first."""
 
 ADVICE = "check|choose|fix|free|must be|restore|run|try again|update"
-
-
-@pytest.fixture
-def reachable() -> Iterator[Path]:
-    """Give a folder that a child process without permissions can reach."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
 
 
 def create_store(path: Path, entries: int = 40) -> dict[str, str]:

@@ -34,14 +34,6 @@ AS_ROOT = os.geteuid() == 0
 """Is true for root, whose permissions are not checked, so that a child process must give them up first."""
 
 
-@pytest.fixture
-def reachable() -> Iterator[Path]:
-    """Give a folder that a child process without permissions can reach."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
-
-
 # ── states of a database ───────────────────────────────────────────────────────────────────────────
 
 

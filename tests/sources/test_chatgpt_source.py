@@ -13,7 +13,7 @@ from foreign_databases import stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
 from stored_records import read_stored_records
-from transcript_fuzzer import corrupted_json, read_all_sessions
+from transcript_fuzzer import corrupted_export, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking
 from store.sources.chatgpt.source import ChatGPT
@@ -178,8 +178,6 @@ def test_a_circle_a_lost_parent_and_an_incomplete_file(store: Store, export: Pat
 
 @given(data=st.data())
 def test_a_corrupt_conversation_does_not_stop_the_next_one(data: st.DataObject, tmp_path: Path) -> None:
-    first, second, _ = json.loads(SAMPLE.read_text())
-    broken = data.draw(corrupted_json(json.dumps(first).encode()))
     path = tmp_path / "conversations.json"
-    path.write_bytes(b"[" + broken + b"," + json.dumps(second).encode() + b"]")
+    path.write_bytes(data.draw(corrupted_export(SAMPLE.read_bytes())))
     assert PLAIN in read_all_sessions(chatgpt, path)

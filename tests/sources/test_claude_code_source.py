@@ -82,28 +82,24 @@ def test_a_single_project_or_transcript_can_be_synced(store: Store, agent_home: 
     assert (report.source, report.seen) == ("claude", 4)
 
 
+FOREIGN_RECORD = {
+    "type": "user",
+    "uuid": "u",
+    "sessionId": "s",
+    "message": {"role": "user", "parts": [{"text": "hi"}]},
+}
+
+
 def test_lines_of_other_agents_are_not_detected(tmp_path: Path) -> None:
-    foreign_record = {
-        "type": "user",
-        "uuid": "u",
-        "sessionId": "s",
-        "message": {"role": "user", "parts": [{"text": "hi"}]},
-    }
     append_records(
-        tmp_path / "a.jsonl", foreign_record, {"type": "session_meta", "payload": {}}, {"type": "message", "id": "1"}
+        tmp_path / "a.jsonl", FOREIGN_RECORD, {"type": "session_meta", "payload": {}}, {"type": "message", "id": "1"}
     )
     assert not claude_code.detect(str(tmp_path / "a.jsonl"))
     assert not claude_code.detect(str(tmp_path))
 
 
 def test_a_file_of_another_program_is_no_session(store: Store, agent_home: Path) -> None:
-    foreign_record = {
-        "type": "user",
-        "uuid": "u",
-        "sessionId": "s",
-        "message": {"role": "user", "parts": [{"text": "hi"}]},
-    }
-    append_records(transcript(agent_home).with_name("00000000-0000-4000-8000-00000000beef.jsonl"), foreign_record)
+    append_records(transcript(agent_home).with_name("00000000-0000-4000-8000-00000000beef.jsonl"), FOREIGN_RECORD)
     assert sync_paths(store, agent_home).seen == 9
 
 

@@ -12,7 +12,7 @@ import pytest
 from foreign_databases import stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_records import read_stored_records
+from stored_records import read_stored_records, read_transcript_lines
 from transcript_fuzzer import corrupted_json, corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Text, Thinking, Tokens
@@ -195,7 +195,7 @@ def test_a_log_without_messages_is_no_session(store: Store, agent_home: Path) ->
 def test_no_record_is_lost(store: Store, agent_home: Path) -> None:
     sync_paths(store, agent_home)
     records = read_stored_records(store)
-    assert records >= {line for path in agent_home.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
+    assert records >= read_transcript_lines(agent_home)
     old = json.loads(log(agent_home, OLD).read_text())
     assert [message for message in old["messages"] if message not in [json.loads(data) for data in records]] == []
 

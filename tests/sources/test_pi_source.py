@@ -11,7 +11,7 @@ import pytest
 from foreign_databases import stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_records import read_stored_records
+from stored_records import read_stored_records, read_transcript_lines
 from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
@@ -164,9 +164,7 @@ def test_version_1_has_no_branches(store: Store, agent_home: Path) -> None:
 
 def test_no_record_is_lost(store: Store, agent_home: Path) -> None:
     sync_paths(store, agent_home)
-    assert read_stored_records(store) == {
-        line for path in agent_home.rglob("*.jsonl") for line in path.read_bytes().splitlines()
-    }
+    assert read_stored_records(store) == read_transcript_lines(agent_home)
 
 
 # ── changes ───────────────────────────────────────────────────────────────────────────────────────

@@ -81,6 +81,15 @@ class CursorView(LineView):
         style = self.cursor_style("cursor-view--cursor")
         return self.make_strip(Content.assemble((glyphs.CURSOR, ".cursor-view--bar"), text), width, style)
 
+    def replace_lines(self, count: int, cursor: int) -> None:
+        """Show this many new lines with the cursor on one of them. Its row may be another one even if its number is the
+        same, so `handle_cursor_moved` is always called."""
+        self.line_count = count
+        self.invalidate_strips()
+        self.cursor = cursor
+        self.scroll_to_cursor()
+        self.handle_cursor_moved()
+
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
 
     def validate_cursor(self, index: int) -> int:

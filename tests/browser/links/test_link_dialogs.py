@@ -19,10 +19,6 @@ from store.store import Store
 from tui.dialogs.external_editor import place_arguments
 from tui.dialogs.links import AddressDialog, LinkPickerDialog, OutsidePathDialog
 
-OPENER = """#!/bin/sh
-printf '%s\\n' "$#" "$@" >> "$OPENED"
-"""
-
 CANNOT_EDIT = "This terminal cannot open an editor"
 """Is said when an editor would be opened, because a test has no terminal."""
 
@@ -30,19 +26,6 @@ CANNOT_EDIT = "This terminal cannot open an editor"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return make_folder(tmp_path)
-
-
-@pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the file to which the only opener of this system writes its arguments."""
-    programs, opened = tmp_path / "programs", tmp_path / "opened"
-    programs.mkdir()
-    for name in ("xdg-open", "open"):
-        (programs / name).write_text(OPENER)
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.setenv("OPENED", str(opened))
-    return opened
 
 
 @asynccontextmanager

@@ -33,11 +33,7 @@ class EditTable(CursorView):
         """Show edits. The cursor stays on its edit if that is still listed."""
         current = self.selected.id if self.selected else None
         self._edits = edits
-        self.line_count = len(edits)
-        self.invalidate_strips()
-        self.cursor = next((index for index, edit in enumerate(edits) if edit.id == current), 0)
-        self.scroll_to_cursor()
-        self.handle_cursor_moved()
+        self.replace_lines(len(edits), next((index for index, edit in enumerate(edits) if edit.id == current), 0))
 
     @property
     def selected(self) -> EditRow | None:

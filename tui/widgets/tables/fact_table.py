@@ -41,11 +41,9 @@ class FactTable(CursorView):
         self._facts = facts
         self._with_scope = with_scope
         self._marked &= {row.fact.id for row in facts}
-        self.line_count = len(facts)
-        self.invalidate_strips()
-        self.cursor = next((index for index, row in enumerate(facts) if row.fact.id == fact_id), cursor)
-        self.scroll_to_cursor()
-        self.handle_cursor_moved()
+        self.replace_lines(
+            len(facts), next((index for index, row in enumerate(facts) if row.fact.id == fact_id), cursor)
+        )
 
     @property
     def selected(self) -> FactRow | None:

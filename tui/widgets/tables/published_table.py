@@ -35,11 +35,7 @@ class PublishedTable(CursorView):
             self.pending_id = ""
         cursor = positions.get(current, self.cursor)
         self._rows, self._with_session = rows, with_session
-        self.line_count = len(rows)
-        self.invalidate_strips()
-        self.cursor = cursor
-        self.scroll_to_cursor()
-        self.handle_cursor_moved()
+        self.replace_lines(len(rows), cursor)
 
     @property
     def selected(self) -> PublishedRow | None:

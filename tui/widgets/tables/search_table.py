@@ -76,11 +76,7 @@ class SearchTable(CursorView):
         cursor = self.cursor if keeps_cursor else 0
         cursor = next((line for line, row in enumerate(rows) if row.text == current), cursor)
         self._rows, self._name_width = rows, widest_name(rows)
-        self.line_count = len(rows)
-        self.invalidate_strips()
-        self.cursor = cursor
-        self.scroll_to_cursor()
-        self.handle_cursor_moved()
+        self.replace_lines(len(rows), cursor)
 
     @property
     def selected(self) -> SearchRow | None:
