@@ -20,6 +20,15 @@ DEFAULT_MAX_LINES = 200
 KEYS_SECTION = "browser.keys"
 """Names the section that maps actions to keys. Its names are not settings, but the ids of actions."""
 
+PRICES_SECTION = "prices"
+"""Names the section with rates of models. Its names are patterns of model names, and `store.usage.prices` reads it."""
+
+OPTIONAL_RATES = {"cache_read": "input", "cache_write_5m": "input", "cache_write_1h": "cache_write_5m"}
+"""Maps the rates that may be left out to those that are used instead."""
+
+MAX_RATE_DOLLARS = 1_000
+"""Is the largest rate, in dollars per million tokens."""
+
 
 class Setting(NamedTuple):
     section: str
@@ -101,9 +110,11 @@ def check_config(config: Mapping[str, Any]) -> list[str]:
 
 
 def _find_problems(config: Mapping[str, Any]) -> Iterator[str]:
-    sections = dict.fromkeys(setting.section for setting in SETTINGS.values())
+    sections = dict.fromkeys([*(setting.section for setting in SETTINGS.values()), PRICES_SECTION])
     for section, values in config.items():
-        if section not in sections:
+        if section == PRICES_SECTION:
+            yield from find_price_problems(values)
+        elif section not in sections:
             yield f"no such section: [{section}].{suggest(section, sections)}"
         elif not isinstance(values, dict):
             yield f"{section} must be a section. Write [{section}] on a line of its own."
@@ -122,6 +133,24 @@ def _find_problems_of_section(section: str, values: Mapping[str, Any]) -> Iterat
             yield f"no such setting: [{section}] {key}.{suggest(key, known)}"
         elif not isinstance(value, dict):
             yield f"[{section}] {key} must be a section. Write [{KEYS_SECTION}] on a line of its own."
+
+
+def find_price_problems(section: Any) -> Iterator[str]:
+    """Say what is wrong with the rates of models."""
+    if not isinstance(section, dict):
+        yield f"{PRICES_SECTION} must be a section. Write [{PRICES_SECTION}.MODEL] on a line of its own."
+        return
+    known = {"input", "output", *OPTIONAL_RATES}
+    for pattern, values in section.items():
+        name = f'[{PRICES_SECTION}."{pattern}"]'
+        if not isinstance(values, dict) or not {"input", "output"} <= values.keys():
+            yield f"{name} must have input and output, in dollars per million tokens."
+            continue
+        for kind, value in values.items():
+            if kind not in known:
+                yield f"{name} has no setting {kind}. Use {', '.join(sorted(known))}."
+            elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_RATE_DOLLARS:
+                yield f"{name} {kind} must be a number of dollars, 0 or more."
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from store.model.entry import Entry, Json, PairedCall, Turn, part_to_json
 from store.model.knowledge import Edit, ExposedSecret, Fact, Hit, Note, PublishedFile, SecretInfo, Summary
 from store.model.session import Session, entry_id
+from store.model.statistics import Figures, TableInfo
 from store.model.status import find_status
+from store.model.usage import MICRO_DOLLARS
 from store.text.validate import encode
 
 if TYPE_CHECKING:
@@ -44,8 +46,15 @@ def sessions_to_json(store: Store, page: Sequence[Session]) -> list[JsonObject]:
         tags.setdefault(key, []).append(name)
     ends = encode([key for session in page for key in (session.head, session.tail) if key is not None]).decode()
     positions = dict(store.rows(_ENDS_SQL, ends))
+    costs = store.usage.session_costs([session.key for session in page])
     return [
-        _session_to_json(session, *summaries.get(session.key, (None, None)), tags.get(session.key, []), positions)
+        _session_to_json(
+            session,
+            *summaries.get(session.key, (None, None)),
+            tags.get(session.key, []),
+            positions,
+            costs[session.key].own if session.key in costs else Figures(),
+        )
         for session in page
     ]
 
@@ -55,7 +64,12 @@ def session_to_json(store: Store, session: Session) -> JsonObject:
 
 
 def _session_to_json(
-    session: Session, summary: str | None, up_to_turn: int | None, tags: list[str], positions: dict[int, int]
+    session: Session,
+    summary: str | None,
+    up_to_turn: int | None,
+    tags: list[str],
+    positions: dict[int, int],
+    usage: Figures,
 ) -> JsonObject:
     """Convert a session. `positions` are the positions of the first and last entries, by the keys of the entries."""
     head, tail = (
@@ -72,9 +86,13 @@ def _session_to_json(
             "cached": session.tokens_cached,
             "cache_read": session.tokens_cache_read,
             "cache_write": session.tokens_cache_write,
+            "cache_write_5m": usage.tokens.cache_write_5m,
+            "cache_write_1h": usage.tokens.cache_write_1h,
+            "reasoning": usage.tokens.reasoning,
             "total": session.tokens_total,
         },
         "cost": session.cost,
+        "cost_usd": dollars(usage.cost),
         "summary": summary,
         "summary_up_to": up_to_turn,
         "tags": tags,
@@ -86,6 +104,31 @@ def _session_to_json(
         "failed": session.activity == "failed",
         "expires_at": session.expires_at or None,
     }
+
+
+def dollars(cost: int | None) -> float | None:
+    """Convert micro-dollars to dollars with six decimals."""
+    return None if cost is None else round(cost / MICRO_DOLLARS, 6)
+
+
+def figures_to_json(figures: Figures) -> JsonObject:
+    return {
+        "sessions": figures.sessions,
+        "turns": figures.turns,
+        "tool_calls": figures.tool_calls,
+        "errors": figures.errors,
+        "active_seconds": figures.active_seconds,
+        "responses": figures.responses,
+        "tokens": {**figures.tokens._asdict(), "total": figures.tokens.total},
+        "cost_usd": dollars(figures.cost),
+        "unpriced_tokens": figures.unpriced_tokens,
+        "reported_cost_usd": dollars(figures.reported_cost),
+        "estimated": figures.is_estimated,
+    }
+
+
+def prices_to_json(table: TableInfo) -> JsonObject:
+    return {"version": table.version, "digest": table.digest, "date": table.date, "name": table.name}
 
 
 def turn_to_json(session_id: str, turn: Turn) -> JsonObject:

@@ -28,6 +28,10 @@ class ListGroup(DefaultGroup):
         return super().get_command(ctx, cmd_name) if is_known else None
 
 
+class WordGroup(DefaultGroup):
+    """Passes a word that is not the name of a command to its default command."""
+
+
 class LazyGroup(DefaultGroup):
     """Maps command names to `module:function`.
 

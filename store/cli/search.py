@@ -17,6 +17,7 @@ from store.model.entry import Json, Status, readable_text
 from store.model.knowledge import Hit
 from store.model.session import Session
 from store.search.hits import MAX_TOOL_HITS, SEARCH_AREAS, SearchArea
+from store.search.list_rows import ORDERS, Order
 from store.search.query import Query
 from store.search.saved_searches import RecentSearches, SavedSearch
 from store.sources import source_label
@@ -30,6 +31,8 @@ STATUS_SYMBOLS: dict[Status, TerminalText] = {
 }
 
 
+_ORDERS = [order for order in ORDERS if order != "best"]
+
 _AREA_HEADINGS: dict[SearchArea, str] = {
     "conversation": "In conversations",
     "tools": "In tool calls and their results",
@@ -39,11 +42,20 @@ _AREA_HEADINGS: dict[SearchArea, str] = {
 @click.command("list")
 @query_options.query_argument
 @click.option("--limit", type=POSITIVE_INT, metavar="N", default=50, show_default=True, help="Show at most N sessions.")
+@click.option(
+    "--sort",
+    type=click.Choice(_ORDERS),
+    default="newest",
+    show_default=True,
+    help="Put these first: by the API value of a session (cost), by its tokens, turns or errors.",
+)
 @click.option("--trash", is_flag=True, help="List the sessions in the trash.")
 @query_options.explain_option
 @json_option
 @with_store
-def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool, explain: bool, as_json: bool) -> None:
+def list_sessions(
+    store: Store, words: tuple[str, ...], limit: int, sort: Order, trash: bool, explain: bool, as_json: bool
+) -> None:
     """List sessions, newest first.
 
     With a QUERY, list only the sessions that match. Those with the words only in tool calls or their results come last,
@@ -62,7 +74,11 @@ def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool,
         page, total = trash_sessions[:limit], len(trash_sessions)
     else:
         query, (page, total) = query_options.find_with_typo_correction(
-            store, query, ["conversation_fts"], lambda corrected: store.sessions.matching(corrected, limit), _is_empty
+            store,
+            query,
+            ["conversation_fts"],
+            lambda corrected: store.sessions.matching(corrected, limit, order=sort),
+            _is_empty,
         )
         tool_hits = _find_tool_hits(store, typed, limit) or _find_tool_hits(store, query, limit)
     archived = 0 if trash else store.sessions.count_archived(query)

@@ -15,6 +15,7 @@ from store.text.validate import encode, utc_timestamp, validate_amount, validate
 
 if TYPE_CHECKING:
     from store.model.entry import NewEntry
+    from store.search.list_rows import Order
     from store.store import Store
 
 _COLUMNS = ", ".join(Session._fields)
@@ -158,18 +159,22 @@ class Sessions:
         return list(map(Session._make, self._store.rows(_NEWEST, limit, offset)))
 
     def matching(
-        self, query: Query | str = "", limit: int = 50, *, now: datetime | None = None
+        self, query: Query | str = "", limit: int = 50, *, order: Order = "newest", now: datetime | None = None
     ) -> tuple[list[Session], int]:
-        """Return the newest sessions that match the query, and the number of all that match.
+        """Return the first sessions that match the query, in this order, and the number of all that match.
 
         Archived sessions are left out, unless the query has words or names them.
         """
+        from store.search.session_list import SESSION_ORDERS
+
+        if order == "cost":
+            self._store.usage.define_session_cost()
         query = Query.parse(query) if isinstance(query, str) else query
         condition, values = build_session_condition(query, now or datetime.now(UTC))
         where = f"where {build_listed_condition(query).sql} and {_NOT_SUPERSEDED} and {condition}"
         (total,) = self._store.row(f"select count(*) from sessions {where}", *values)
         rows = self._store.rows(
-            f"select {_COLUMNS} from sessions {where} order by updated_at desc, key desc limit ?",
+            f"select {_COLUMNS} from sessions {where} order by {SESSION_ORDERS[order]} limit ?",
             *values,
             limit,
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from store.model.knowledge import Hit
     from store.model.session import Session
 
-Order = Literal["best", "newest", "oldest", "turns", "errors", "title"]
+Order = Literal["best", "newest", "oldest", "turns", "errors", "tokens", "cost", "title"]
 Grouping = Literal["day", "folder", "agent", "user", "none"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)

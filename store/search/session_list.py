@@ -59,12 +59,15 @@ _SELECT_CANDIDATES = (
     "select sessions.key, {matches_title}, head, tail from sessions where {condition} order by {order} limit ? offset ?"
 )
 _KEY_IN_LIST = "sessions.key in (select value from json_each(?))"
-_ORDERS: dict[Order, str] = {
+SESSION_ORDERS: dict[Order, str] = {
     "best": _NEWEST_FIRST,
     "newest": _NEWEST_FIRST,
     "oldest": "sessions.updated_at, sessions.key",
     "turns": "sessions.turns desc, sessions.updated_at desc, sessions.key desc",
     "errors": "sessions.errors desc, sessions.updated_at desc, sessions.key desc",
+    "tokens": "sessions.tokens_total desc, sessions.updated_at desc, sessions.key desc",
+    # The function exists after `UsageStatistics.define_session_cost`.
+    "cost": "session_cost(sessions.key) desc, sessions.updated_at desc, sessions.key desc",
     "title": """coalesce(nullif(sessions.own_title, ''), nullif(sessions.agent_title, ''),
         nullif(sessions.first_prompt, ''), sessions.id) collate nocase, sessions.key""",
 }
@@ -146,6 +149,8 @@ def build_session_list(
     now = now or datetime.now(UTC)
     ranked: Sequence[int] = ()
     empty: list[int] = []
+    if options.order == "cost":
+        store.usage.define_session_cost()
     with store.snapshot():
         if query and limit < 0:
             query, sessions, ranked = _find_and_rank(store, options, query, now)
@@ -257,7 +262,7 @@ def _find_among_newest(
         find_sessions_by_note,
     )
 
-    if _ORDERS[options.order] != _NEWEST_FIRST:
+    if SESSION_ORDERS[options.order] != _NEWEST_FIRST:
         return [], {}
     title = build_title_condition(query) or Condition("0")
     condition = all_of(
@@ -331,7 +336,7 @@ def _read_roots_except(store: Store, options: SessionListOptions, keys: list[int
 
 def _find_empty_roots(store: Store, options: SessionListOptions) -> list[int]:
     condition = all_of([_IS_EMPTY, _build_root_condition(options)])
-    sql = _SELECT_EMPTY.format(condition=condition.sql, order=_ORDERS[options.order])
+    sql = _SELECT_EMPTY.format(condition=condition.sql, order=SESSION_ORDERS[options.order])
     return [key for (key,) in store.rows(sql, *condition.values)]
 
 
@@ -357,7 +362,7 @@ def _read_keys(
         parent=parent or "0",
         parents="json_group_array(parent)" if parent else "'[]'",
         condition=condition.sql,
-        order=_ORDERS[options.order],
+        order=SESSION_ORDERS[options.order],
     )
     keys, values, parents, count = store.row(sql, *hidden.values, *condition.values, limit)
     return _SessionKeys(array("q", orjson.loads(keys)), orjson.loads(values), orjson.loads(parents), count)

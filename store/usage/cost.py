@@ -30,7 +30,7 @@ CONTEXT = "(usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_
 
 JOIN_RATES = f"""
     left join rates on rates.model = usage.model and usage.at >= rates.since and usage.at < rates.until
-        and {CONTEXT} > rates.over and {CONTEXT} <= rates.up_to
+        and (rates.up_to is null or ({CONTEXT} > rates.over and {CONTEXT} <= rates.up_to))
 """
 COST = """
     ((usage.input * input_rate + usage.cache_read * cache_read_rate + usage.cache_write_5m * cache_write_5m_rate
@@ -60,15 +60,19 @@ def rates_parameter(models: list[UsedModel]) -> str:
     return encode(rows).decode()
 
 
-def _split_rates(rates: tuple[Rate, ...]) -> Iterator[tuple[int, ...]]:
-    """Yield the rates with the time and the size of input for which each is valid, so that they do not overlap."""
+def _split_rates(rates: tuple[Rate, ...]) -> Iterator[tuple[int | None, ...]]:
+    """Yield the rates with the time and the size of input for which each is valid, so that they do not overlap.
+
+    A rate for any size has no bounds, which is faster to compare.
+    """
     periods = [(valid_from, list(group)) for valid_from, group in groupby(rates, lambda rate: rate.valid_from)]
     for position, (valid_from, group) in enumerate(periods):
         since = _epoch(valid_from) if valid_from else -_FOREVER
         until = _epoch(periods[position + 1][0]) if position + 1 < len(periods) else _FOREVER
         for index, rate in enumerate(group):
             up_to = group[index + 1].over if index + 1 < len(group) else _FOREVER
-            yield (since, until, rate.over or -1, up_to, *rate.amounts)
+            bounds = (rate.over or -1, up_to) if len(group) > 1 else (None, None)
+            yield (since, until, *bounds, *rate.amounts)
 
 
 def _epoch(day: str) -> int:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from store.config import MAX_RATE_DOLLARS, OPTIONAL_RATES, PRICES_SECTION, find_price_problems
 from store.errors import BadValue, StoreError
 from store.model.statistics import TableInfo
 from store.model.usage import TOKEN_KINDS
@@ -27,13 +28,8 @@ BAKED_TABLE = Path(__file__).with_name("prices.json")
 MICRO_DOLLARS_PER_DOLLAR = 1_000_000
 MAX_TABLE_BYTES = 20_000_000
 
-MAX_RATE = 10**9
+MAX_RATE = MAX_RATE_DOLLARS * 1_000_000
 """Is the largest rate: 1,000 dollars per million tokens. With a larger one, a product could exceed 64 bits."""
-
-PRICES_SECTION = "prices"
-"""Names the section of the config file with the rates of a person. Its names are patterns of model names."""
-
-_OPTIONAL_KINDS = {"cache_read": "input", "cache_write_5m": "input", "cache_write_1h": "cache_write_5m"}
 
 
 class Rate(NamedTuple):
@@ -159,11 +155,18 @@ def added_table_path() -> Path:
 
 def load_table() -> PriceTable:
     """Return the newer one of the baked table and the one that a person added, with the rates of the config file."""
-    baked = _load_file(BAKED_TABLE, _stamp(BAKED_TABLE))
+    baked = _load_baked()
     path = added_table_path()
     added = _load_file(path, _stamp(path)) if path.exists() else None
     info, providers = baked if added is None or added[0].date < baked[0].date else added
     return PriceTable(info, providers, read_own_prices(load_config()))
+
+
+@lru_cache(maxsize=1)
+def _load_baked() -> tuple[TableInfo, Sequence[Mapping[str, Any]]]:
+    """Return the table of the package. A test checks it, so that a start need not."""
+    data = BAKED_TABLE.read_bytes()
+    return _read_table(data, orjson.loads(data))
 
 
 def update_table(path: Path) -> TableInfo:
@@ -210,6 +213,10 @@ def parse_table(data: bytes, name: str) -> tuple[TableInfo, Sequence[Mapping[str
         raise BadValue(f'{name} is no rate table: it has no "schema": {SCHEMA}. `make prices` writes one.')
     if problem := next(_find_problems(table), ""):
         raise BadValue(f"{name} is no rate table: {problem}")
+    return _read_table(data, table)
+
+
+def _read_table(data: bytes, table: Mapping[str, Any]) -> tuple[TableInfo, Sequence[Mapping[str, Any]]]:
     digest = hashlib.sha256(data).hexdigest()[:12]
     return TableInfo(table["name"], table["version"], table["date"], digest), table["providers"]
 
@@ -269,37 +276,15 @@ def _is_date(value: Any) -> bool:
 def read_own_prices(config: Mapping[str, Any]) -> list[ModelPrices]:
     """Return the rates in the config file. They are in dollars per million tokens there, as vendors write them."""
     section = config.get(PRICES_SECTION, {})
-    if problem := next(find_config_problems(section), ""):
+    if problem := next(find_price_problems(section), ""):
         raise StoreError(f"In {config_file()}, {problem}")
     return [_parse_own_price(pattern, values) for pattern, values in section.items()]
 
 
 def _parse_own_price(pattern: str, values: Mapping[str, float]) -> ModelPrices:
     amounts = {"input": values["input"], "output": values["output"]}
-    for kind, wider in _OPTIONAL_KINDS.items():
+    for kind, wider in OPTIONAL_RATES.items():
         amounts[kind] = values.get(kind, amounts[wider])
     amounts["reasoning"] = values["output"]
     rates = (round(amounts[kind] * MICRO_DOLLARS_PER_DOLLAR) for kind in TOKEN_KINDS)
     return ModelPrices("", pattern, (Rate("", 0, *rates),), is_own=True)
-
-
-def find_config_problems(section: Any) -> Iterator[str]:
-    """Say what is wrong with the section of the config file."""
-    if not isinstance(section, dict):
-        yield f"{PRICES_SECTION} must be a section. Write [{PRICES_SECTION}.MODEL] on a line of its own."
-        return
-    known = {"input", "output", *_OPTIONAL_KINDS}
-    for pattern, values in section.items():
-        name = f'[{PRICES_SECTION}."{pattern}"]'
-        if not isinstance(values, dict) or not {"input", "output"} <= values.keys():
-            yield f"{name} must have input and output, in dollars per million tokens."
-            continue
-        for kind, value in values.items():
-            if kind not in known:
-                yield f"{name} has no setting {kind}. Use {', '.join(sorted(known))}."
-            elif (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not 0 <= value <= MAX_RATE / MICRO_DOLLARS_PER_DOLLAR
-            ):
-                yield f"{name} {kind} must be a number of dollars, 0 or more."

@@ -213,9 +213,9 @@ class SessionUsage:
         return points
 
 
-def _find_rate(model: UsedModel, over: int, amounts: Sequence[int]) -> Rate | None:
+def _find_rate(model: UsedModel, over: int | None, amounts: Sequence[int]) -> Rate | None:
     rates = model.prices.rates if model.prices else ()
-    return next((rate for rate in rates if rate.amounts == tuple(amounts) and rate.over == max(over, 0)), None)
+    return next((rate for rate in rates if rate.amounts == tuple(amounts) and rate.over == max(over or 0, 0)), None)
 
 
 def _sum_responses(responses: Sequence[Response]) -> Figures:

@@ -147,7 +147,11 @@ class UsageStatistics:
         with self._store.snapshot():
             collector = _Collector(self._store, by, split, sessions, period, table)
             rows = collector.collect()
-            totals = replace(add_figures(row.figures for row in rows), sessions=collector.count_sessions())
+            if by in ("model", "tool") or split:  # a turn may have several models or tools, or none
+                summed = _Collector(self._store, "", "", sessions, period, table).collect()
+            else:
+                summed = rows
+            totals = replace(add_figures(row.figures for row in summed), sessions=collector.count_sessions())
         return Statistics(by, tuple(_sort_rows(by, rows)), totals, table.info)
 
     def of_session(self, session: Session) -> SessionUsage:
@@ -174,6 +178,13 @@ class UsageStatistics:
                 own[asked] = figures
             total[asked] = add_figures([total[asked], figures]) if asked in total else figures
         return {key: SessionCost(own.get(key, Figures()), figures) for key, figures in total.items()}
+
+    def define_session_cost(self) -> None:
+        """Define the SQL function `session_cost`, with which sessions are sorted by the cost of them and their
+        sub-agents. A session without a price has the cost 0."""
+        keys = [key for (key,) in self._store.rows("select key from sessions where deleted = 0")]
+        costs = {key: cost.with_subagents.cost or 0 for key, cost in self.session_costs(keys).items()}
+        self._store.connection.create_function("session_cost", 1, lambda key: costs.get(key, 0))
 
 
 # The sessions that are asked for, each with the sub-agents below it.
@@ -235,7 +246,6 @@ class _Collector:
         if self._by not in ("tool", "model"):
             for key, sessions, turns, seconds in self._select_turns():
                 before = figures.get((key or "", ""), Figures())
-                # A session without usage has turns, and one that only answered has no turn in that period.
                 figures[key or "", ""] = replace(
                     before, sessions=max(sessions, before.sessions), turns=turns, active_seconds=seconds
                 )
@@ -280,7 +290,7 @@ class _Collector:
 
     def _select_calls(self) -> list[Any]:
         """Return the calls of each row. A call belongs to the time at which its turn began."""
-        keys = {"tool": "tool_calls.name", "model": "entries.model"}
+        keys = {"tool": "tool_calls.name", "model": "coalesce(nullif(entries.model, ''), sessions.model)"}
         # A call before the first prompt has no turn.
         key = keys.get(self._by) or self._session_key()
         key = key or _time_key(self._by, "coalesce(turns.started_at, sessions.created_at)")

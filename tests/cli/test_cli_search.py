@@ -41,6 +41,7 @@ SESSION_FIELDS = {
     "errors",
     "tokens",
     "cost",
+    "cost_usd",
     "summary",
     "tags",
     "pinned",
@@ -48,6 +49,7 @@ SESSION_FIELDS = {
     "deleted",
     "gone",
     "expires_at",
+    "failed",
     "status",
 }
 TURN_FIELDS = {"n", "prompt", "started_at", "ended_at", "entries", "tool_calls"}
@@ -76,7 +78,10 @@ def test_list_as_json(cli: CommandLine, store: Store) -> None:
     assert listed.keys() == {"schema", "sessions", "total", "archived"} | QUERY_FIELDS
     (listed_session,) = listed["sessions"]
     assert listed_session.keys() == SESSION_FIELDS
-    assert set(listed_session["tokens"]) == {"input", "output", "cache_read", "cache_write", "cached", "total"}
+    by_lifetime = {"cache_write_5m", "cache_write_1h"}
+    assert set(listed_session["tokens"]) == by_lifetime | {
+        *("input", "output", "cache_read", "cache_write", "cached", "reasoning", "total")
+    }
     expected = {
         "id": NAME,
         "source": "library",

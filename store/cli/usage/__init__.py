@@ -1,0 +1,1 @@
+"""This package defines the commands about tokens and cost: `stats`, `cost` and `prices`."""

@@ -1,0 +1,180 @@
+"""This module defines the command `cost`, which shows the sum behind the API value of a session or of a turn."""
+
+from __future__ import annotations
+
+import click
+
+from store.cli import json_output, output
+from store.cli.json_output import JsonObject, dollars
+from store.cli.options import NON_NEGATIVE_INT, json_option, session_id_argument, with_store
+from store.cli.output import Span, TerminalText, format_count, write
+from store.cli.usage.money import UNPRICED, describe_prices, format_cost, format_rate, format_tokens
+from store.errors import NotFound
+from store.model.statistics import CostExplanation, CostLine, Figures, TurnCost
+from store.model.usage import MICRO_DOLLARS, TOKEN_KINDS
+from store.store import Store
+
+
+@click.command()
+@session_id_argument
+@click.option("--turn", type=NON_NEGATIVE_INT, metavar="N", help="Explain only this turn.")
+@json_option
+@with_store
+def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None:
+    """Explain the API value of a session: tokens by kind, rates, sub-agents, and the cost of each turn.
+
+    A turn's cost is its own plus that of the context that it carried on from earlier turns, which is an estimate.
+    """
+    session = store.sessions.find(session_id)
+    last = store.chains.last_turn(session.key)
+    if turn is not None and turn > last:
+        raise NotFound(f"No such turn: {turn}. The last turn is {last}.")
+    usage = store.usage.of_session(session)
+    explanation = usage.explain(turn)
+    turns = [row for row in usage.turn_costs() if turn in (None, row.turn)]
+    if as_json:
+        output.emit_json(_to_json(explanation, turns))
+        return
+    if not explanation.lines and not explanation.subagents:
+        has_copies = explanation.not_counted > 0
+        output.notify(_describe_not_counted(explanation) if has_copies else "Its agent recorded no usage.")
+        return
+    _write_lines(explanation)
+    _write_turns(turns)
+    _write_sums(explanation)
+    output.notify(describe_prices(explanation.prices))
+
+
+def _write_lines(explanation: CostExplanation) -> None:
+    """Write one row for each kind of tokens of each model: tokens × rate = API value."""
+    headings = ["model", ":responses", "kind", ":tokens", ":$ per million", ":API value", "rate"]
+    rows: list[list[Span]] = []
+    for line in explanation.lines:
+        name: Span = TerminalText(line.model or "(unknown model)", "name")
+        responses = str(line.responses)
+        for kind in TOKEN_KINDS:
+            if kind != "reasoning" and getattr(line.tokens, kind):
+                rows.append([name, responses, *_kind_cells(line, kind)])
+                name = responses = ""
+    output.print_table(headings, rows)
+
+
+def _kind_cells(line: CostLine, kind: str) -> list[Span]:
+    count = getattr(line.tokens, kind)
+    label = f"{kind.replace('_', ' ')}{' (estimated)' if kind in line.estimated else ''}"
+    if kind == "output" and line.tokens.reasoning:
+        label += f" ({format_tokens(line.tokens.reasoning)} reasoning)"
+    if line.rates is None:
+        return [label, format_tokens(count), "", UNPRICED, ""]
+    rate = getattr(line.rates, kind)
+    amount = count * rate // MICRO_DOLLARS
+    return [label, format_tokens(count), format_rate(rate), format_cost(amount), _describe_rate(line)]
+
+
+def _describe_rate(line: CostLine) -> str:
+    origin = f"{line.priced_as} in the config file" if line.is_own_rate else line.priced_as
+    since = f", from {line.valid_from}" if line.valid_from else ""
+    return f"{origin}{since}{f', input over {line.over:,}' if line.over else ''}"
+
+
+def _write_turns(turns: list[TurnCost]) -> None:
+    if len(turns) < 2:
+        return
+    write("")
+    headings = [":turn", ":responses", ":tokens", ":API value", ":own", ":carried (estimate)", ":share"]
+    output.print_table(
+        headings,
+        [
+            [
+                TerminalText(str(turn.turn), "name"),
+                str(turn.responses),
+                format_tokens(turn.tokens.total),
+                format_cost(turn.cost),
+                format_cost(turn.own),
+                format_cost(turn.carried),
+                f"{turn.share:.1%}",
+            ]
+            for turn in turns
+        ],
+    )
+
+
+def _write_sums(explanation: CostExplanation) -> None:
+    write("")
+    for subagent in explanation.subagents:
+        write(_sum_line(f"sub-agent {subagent.session_id}", subagent.figures))
+    write(_sum_line("own" if explanation.subagents else "total", explanation.own))
+    if explanation.subagents:
+        write(_sum_line("total with sub-agents", explanation.with_subagents))
+    if explanation.session_cost is not None and explanation.turn is None:
+        write(f"{explanation.session_cost:.6f} reported by the agent for the session")
+    elif explanation.own.reported_cost is not None:
+        write(f"{dollars(explanation.own.reported_cost):.6f} reported by the agent")
+    if explanation.not_counted:
+        write(_describe_not_counted(explanation))
+
+
+def _sum_line(name: str, figures: Figures) -> str:
+    unpriced = f", {format_tokens(figures.unpriced_tokens)} tokens unpriced" if figures.unpriced_tokens else ""
+    value = format_cost(figures.cost, is_estimated=figures.is_estimated)
+    return f"{value}  {name}: {format_tokens(figures.tokens.total)} tokens{unpriced}"
+
+
+def _describe_not_counted(explanation: CostExplanation) -> str:
+    return f"{format_count(explanation.not_counted, 'response')} counted in another session that has the same."
+
+
+def _to_json(explanation: CostExplanation, turns: list[TurnCost]) -> JsonObject:
+    return {
+        "session": explanation.session_id,
+        "turn": explanation.turn,
+        "lines": [_line_to_json(line) for line in explanation.lines],
+        "own": _figures_to_json(explanation.own),
+        "total": _figures_to_json(explanation.with_subagents),
+        "subagents": [
+            {"session": subagent.session_id, "title": subagent.title, **_figures_to_json(subagent.figures)}
+            for subagent in explanation.subagents
+        ],
+        "turns": [_turn_to_json(turn) for turn in turns],
+        "reported_cost_usd": explanation.session_cost,
+        "not_counted": explanation.not_counted,
+        "prices": json_output.prices_to_json(explanation.prices),
+    }
+
+
+def _figures_to_json(figures: Figures) -> JsonObject:
+    """Convert the figures of responses. The others are unknown here."""
+    left_out = ("sessions", "turns", "tool_calls", "errors", "active_seconds")
+    return {name: value for name, value in json_output.figures_to_json(figures).items() if name not in left_out}
+
+
+def _line_to_json(line: CostLine) -> JsonObject:
+    return {
+        "model": line.model,
+        "provider": line.provider,
+        "responses": line.responses,
+        "tokens": {**line.tokens._asdict(), "total": line.tokens.total},
+        "rates": {kind: dollars(rate) for kind, rate in line.rates._asdict().items()} if line.rates else None,
+        "cost_usd": dollars(line.cost),
+        "priced_as": line.priced_as or None,
+        "valid_from": line.valid_from or None,
+        "over": line.over or None,
+        "own_rate": line.is_own_rate,
+        "estimated": list(line.estimated),
+        "reported_cost_usd": dollars(line.reported_cost),
+    }
+
+
+def _turn_to_json(turn: TurnCost) -> JsonObject:
+    return {
+        "n": turn.turn,
+        "responses": turn.responses,
+        "tokens": {**turn.tokens._asdict(), "total": turn.tokens.total},
+        "cost_usd": dollars(turn.cost),
+        "own_usd": dollars(turn.own),
+        "carried_usd": dollars(turn.carried),
+        "unpriced_tokens": turn.unpriced_tokens,
+        "share": round(turn.share, 6),
+        "resent_tokens": turn.resent_tokens,
+        "resent_times": turn.resent_times,
+    }

@@ -1,0 +1,129 @@
+"""This module defines the command `stats`, which sums up tokens, API value and counts."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from store.cli import json_output, output, query_options
+from store.cli.options import json_option, with_store
+from store.cli.output import Span, TerminalText
+from store.cli.usage.money import describe_prices, format_cost, format_tokens
+from store.model.statistics import DIMENSIONS, Dimension, Figures, Statistics
+from store.search.query import parse_date
+from store.sources import source_label
+from store.store import Store
+from store.usage.statistics import Period
+
+_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d?))?")
+_MOMENT = re.compile(r"\d+[a-z]+|.*[t ]\d.*")
+
+since_option = click.option("--since", metavar="D", help="Only from this day on, e.g. 2026-11-01, 2026-11, 7d, monday.")
+until_option = click.option("--until", metavar="D", help="Only up to this day or month, which is included.")
+
+
+@click.command()
+@query_options.query_argument
+@click.option(
+    "--by", type=click.Choice(DIMENSIONS), default="month", show_default=True, help="What each row stands for."
+)
+@since_option
+@until_option
+@query_options.explain_option
+@json_option
+@with_store
+def stats(
+    store: Store,
+    words: tuple[str, ...],
+    by: Dimension,
+    since: str | None,
+    until: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Sum up tokens, API value, turns and tool calls.
+
+    The API value is what the tokens cost at the vendor's API. It is not a bill: with a subscription you pay something
+    else. Tokens of models without a price are counted as unpriced. A response that several sessions have, such as a
+    session and its fork, is counted once. With a QUERY, sum up only the sessions that match; `backscroll list -h`
+    explains queries.
+    """
+    query = query_options.parse_query(store, words, explain)
+    found = store.usage.collect(by, query=query, period=parse_period(since, until))
+    if as_json:
+        output.emit_json(_to_json(found) | query_options.query_to_json(query))
+        return
+    headings = [by.replace("_", " × "), ":sessions", ":turns", ":calls", ":errors"]
+    headings += [":input", ":cache read", ":cache write", ":output", ":API value", "unpriced"]
+    rows = [_row(_name(by, row.key), row.figures) for row in found.rows]
+    if len(rows) > 1:
+        rows.append(_row("total", found.totals))
+    output.print_table(headings, rows)
+    if not rows:
+        output.notify("Nothing found.")
+    elif found.totals.cost is not None:
+        output.notify(describe_prices(found.prices, is_estimated=found.totals.is_estimated))
+
+
+def _name(by: Dimension, key: str) -> str:
+    if not key:
+        return "(unknown)"
+    return source_label(key) if by == "agent" and output.stdout_is_terminal() else key
+
+
+def _row(name: str, figures: Figures) -> list[Span]:
+    tokens = figures.tokens
+    return [
+        TerminalText(name, "name"),
+        str(figures.sessions),
+        str(figures.turns),
+        str(figures.tool_calls),
+        TerminalText(str(figures.errors), "bad" if figures.errors else "quiet"),
+        format_tokens(tokens.input),
+        format_tokens(tokens.cache_read),
+        format_tokens(tokens.cache_write_5m + tokens.cache_write_1h),
+        format_tokens(tokens.output),
+        TerminalText(format_cost(figures.cost, is_estimated=figures.is_estimated), "title"),
+        format_tokens(figures.unpriced_tokens) if figures.unpriced_tokens else "",
+    ]
+
+
+def _to_json(found: Statistics) -> json_output.JsonObject:
+    return {
+        "by": found.by,
+        "rows": [{"key": row.key, **json_output.figures_to_json(row.figures)} for row in found.rows],
+        "totals": json_output.figures_to_json(found.totals),
+        "prices": json_output.prices_to_json(found.prices),
+    }
+
+
+# ── periods ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def parse_period(since: str | None, until: str | None) -> Period:
+    """Return the period between two dates. The last day, month or year is included."""
+    return Period(_parse_date(since, "--since"), _find_end(until))
+
+
+def _parse_date(value: str | None, option: str) -> datetime | None:
+    if not value:
+        return None
+    moment = parse_date(value, datetime.now(UTC))
+    if moment is None:
+        raise click.UsageError(f"{option} {value!r} is no date. Write 2026-11-01, 2026-11, 7d, yesterday or monday.")
+    return moment
+
+
+def _find_end(value: str | None) -> datetime | None:
+    start = _parse_date(value, "--until")
+    if start is None or value is None or _MOMENT.fullmatch(value.lower()):
+        return start
+    local = start.astimezone().replace(tzinfo=None)
+    if year_or_month := _YEAR_OR_MONTH.fullmatch(value):
+        months = local.month if year_or_month[2] else 12
+        end = local.replace(year=local.year + months // 12, month=months % 12 + 1)
+    else:
+        end = local + timedelta(days=1)
+    return end.astimezone(UTC)

@@ -1,0 +1,190 @@
+"""These tests check the commands `stats`, `cost` and `prices`, and the order of `list`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+
+from store.model.entry import NewEntry, Text, ToolCall, ToolResult
+from store.model.usage import Usage
+from store.paths import config_file
+from store.store import Store
+
+OPUS = {"model": "claude-opus-4-8", "provider": "anthropic"}
+
+
+@pytest.fixture
+def cli(store: Store) -> CommandLine:
+    """Fill a store: one session with a sub-agent, and one with an unknown model."""
+
+    def add(name: str, *usages: Usage, **fields: object) -> None:
+        key = store.sessions.create(name, **fields).key  # type: ignore[arg-type]
+        for number, usage in enumerate(usages):
+            at = f"2026-0{number + 1}-10T12:00:00.000Z"
+            store.chains.append(
+                key,
+                [
+                    NewEntry(role="user", parts=(Text("go"),), created_at=at),
+                    NewEntry(
+                        role="assistant",
+                        parts=(ToolCall(f"c{number}", "bash", {}),),
+                        model=usage.model,
+                        created_at=at,
+                        usage=usage,
+                    ),
+                    NewEntry(role="tool", parts=(ToolResult(f"c{number}", "", is_error=True),), created_at=at),
+                ],
+            )
+
+    add("first", Usage(1_000, 2_000, 300, 400, 50, 5, **OPUS), Usage(1_000, output=10, **OPUS), cost=0.25)
+    add("helper", Usage(100, output=10, **OPUS), parent_id="first", relation="delegate")
+    add("other", Usage(7_000, output=3, model="mystery"))
+    return CommandLine(store.path)
+
+
+# 1,000 x 5 + 2,000 x 0.50 + 300 x 6.25 + 400 x 10 + 50 x 25 dollars per million
+FIRST_RESPONSE = 0.005 + 0.001 + 0.001875 + 0.004 + 0.00125
+SECOND_RESPONSE = 0.005 + 0.00025
+HELPER = 0.0005 + 0.00025
+
+
+def test_stats_in_json_has_the_promised_fields(cli: CommandLine) -> None:
+    found = cli("stats", "--by", "month", "--json").json
+    assert found["by"] == "month"
+    assert [row["key"] for row in found["rows"]] == ["2026-01", "2026-02"]
+    first = found["rows"][0]
+    assert (first["sessions"], first["turns"], first["tool_calls"], first["errors"]) == (3, 3, 3, 3)
+    assert first["tokens"] == {
+        "input": 8_100,
+        "cache_read": 2_000,
+        "cache_write_5m": 300,
+        "cache_write_1h": 400,
+        "output": 63,
+        "reasoning": 5,
+        "total": 10_863,
+    }
+    assert first["cost_usd"] == round(FIRST_RESPONSE + HELPER, 6)
+    assert (first["unpriced_tokens"], first["estimated"]) == (7_003, False)
+    assert found["totals"]["cost_usd"] == round(FIRST_RESPONSE + SECOND_RESPONSE + HELPER, 6)
+    assert found["prices"].keys() >= {"version", "digest", "date"}
+
+
+@pytest.mark.parametrize("by", ["day", "week", "month", "hour", "model", "agent", "folder", "tool", "session"])
+def test_stats_has_the_same_totals_whatever_the_rows_are(cli: CommandLine, by: str) -> None:
+    totals = cli("stats", "--by", by, "--json").json["totals"]
+    assert totals == cli("stats", "--json").json["totals"]
+
+
+def test_stats_of_a_period_and_of_a_query(cli: CommandLine) -> None:
+    february = cli("stats", "--since", "2026-02-01", "--json").json["totals"]
+    assert february["cost_usd"] == round(SECOND_RESPONSE, 6)
+    january = cli("stats", "--until", "2026-01", "--json").json["totals"]
+    assert january["turns"] == 3
+    assert cli("stats", "--until", "2026-01-10", "--json").json["totals"] == january
+    assert cli("stats", "is:delegate", "--json").json["totals"]["cost_usd"] == round(HELPER, 6)
+
+
+def test_stats_as_a_table(cli: CommandLine) -> None:
+    result = cli("stats", "--by", "model")
+    assert [row[0] for row in result.rows] == ["claude-opus-4-8", "mystery", "total"]
+    assert [row[9] for row in result.rows] == ["0.019125", "unpriced", "0.019125"]
+    assert "API value by genai-prices" in result.err
+
+
+def test_a_date_that_is_none_is_wrong_usage(cli: CommandLine) -> None:
+    result = cli("stats", "--since", "someday")
+    assert result.status == 2
+    assert "is no date" in result.err
+
+
+def test_cost_explains_a_session(cli: CommandLine) -> None:
+    found = cli("cost", "first", "--json").json
+    (line,) = found["lines"]
+    assert line["rates"]["cache_write_1h"] == 10
+    assert line["cost_usd"] == round(FIRST_RESPONSE + SECOND_RESPONSE, 6)
+    assert found["own"]["cost_usd"] == line["cost_usd"]
+    assert found["total"]["cost_usd"] == round(FIRST_RESPONSE + SECOND_RESPONSE + HELPER, 6)
+    assert [subagent["session"] for subagent in found["subagents"]] == ["helper"]
+    assert found["reported_cost_usd"] == 0.25
+    assert [turn["n"] for turn in found["turns"]] == [1, 2]
+    for turn in found["turns"]:
+        assert turn["own_usd"] + turn["carried_usd"] == pytest.approx(turn["cost_usd"])
+
+
+def test_cost_explains_a_turn(cli: CommandLine) -> None:
+    found = cli("cost", "first", "--turn", "2", "--json").json
+    assert found["own"]["cost_usd"] == round(SECOND_RESPONSE, 6)
+    assert cli("cost", "first", "--turn", "9").status == 1
+
+
+def test_cost_as_text(cli: CommandLine) -> None:
+    lines = cli("cost", "first").lines
+    assert "\t".join(["", "", "cache write 1h", "400", "10", "0.004000", "anthropic/claude-opus-4-8"]) in lines
+    assert "0.250000 reported by the agent for the session" in lines
+    assert "unpriced" in cli("cost", "other").out
+
+
+def test_list_has_tokens_by_kind_and_the_api_value(cli: CommandLine) -> None:
+    sessions = {session["id"]: session for session in cli("list", "--json").json["sessions"]}
+    assert sessions["first"]["cost_usd"] == round(FIRST_RESPONSE + SECOND_RESPONSE, 6)
+    assert sessions["first"]["cost"] == 0.25
+    assert sessions["first"]["tokens"]["cache_write_1h"] == 400
+    assert sessions["first"]["tokens"]["reasoning"] == 5
+    assert sessions["other"]["cost_usd"] is None
+
+
+def test_list_is_sorted_by_cost(cli: CommandLine) -> None:
+    assert [row[0] for row in cli("list", "--sort", "cost").rows] == ["first", "helper", "other"]
+
+
+def test_prices_lists_and_finds_models(cli: CommandLine) -> None:
+    found = cli("prices", "claude-opus-4-8", "--json").json
+    assert {"provider": "anthropic", "model": "claude-opus-4-8"}.items() <= found["models"][0].items()
+    assert found["models"][0]["rates"][0]["input"] == 5
+    assert len(cli("prices").lines) > 1_000
+    assert cli("prices", "no-such-model").status == 1
+
+
+def test_prices_of_the_config_file_come_first(cli: CommandLine) -> None:
+    config_file().parent.mkdir(parents=True, exist_ok=True)
+    config_file().write_text('[prices."mystery"]\ninput = 2\noutput = 3\n')
+    assert cli("prices", "mystery").rows[0][0] == "config file"
+    assert cli("cost", "other", "--json").json["own"]["cost_usd"] == 0.014009
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("prices = 3", "must be a section"),
+        ("[prices.x]\ninput = 1", "must have input and output"),
+        ("[prices.x]\ninput = 1\noutput = -1", "must be a number of dollars"),
+        ("[prices.x]\ninput = 1\noutput = 1\nthinking = 1", "has no setting thinking"),
+    ],
+)
+def test_wrong_prices_in_the_config_file_are_named(cli: CommandLine, text: str, problem: str) -> None:
+    config_file().parent.mkdir(parents=True, exist_ok=True)
+    config_file().write_text(text)
+    result = cli("stats")
+    assert result.status == 1
+    assert problem in result.err
+
+
+def test_prices_update_takes_a_table_or_says_why_not(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    path.write_text("{}")
+    result = cli("prices", "update", str(path))
+    assert result.status == 1
+    assert "is no rate table" in result.err
+    rates = dict.fromkeys(
+        ["over", "input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning"], 1_000_000
+    )
+    model = {"id": "mystery", "names": ["myst*"], "rates": [rates | {"from": "", "over": 0}]}
+    provider = {"id": "p", "names": [], "model_names": ["*"], "fallbacks": [], "models": [model]}
+    table = {"schema": 1, "name": "mine", "version": "2", "date": "2999-12-31", "providers": [provider]}
+    path.write_text(json.dumps(table))
+    assert cli("prices", "update", str(path)).status == 0
+    assert cli("cost", "other", "--json").json["own"]["cost_usd"] == 0.007003
+    assert cli("stats", "--json").json["prices"]["version"] == "2"
