@@ -67,7 +67,7 @@ class AgentApiStore(Protocol):
 class AgentMethods:
     """Is mixed into Store. The modules that convert messages are imported by the first method that needs them."""
 
-    # ── the first document: turns of a Responses API ──────────────────────────────────────────────
+    # ── turns of a Responses API, as Pingu keeps them ─────────────────────────────────────────────
 
     def ensure_session(self: AgentApiStore, session_id: str, **fields: Unpack[AgentFields]) -> Session:
         """Create a session, or update its fields and its time if it exists. The newest webhook wins."""
@@ -105,7 +105,7 @@ class AgentMethods:
             records = {key: decode_or_none(data) for key, data in self.records.iter_session(session.key, first)}
             return build_responses_input(self.chains.entries(session.key, first), records)
 
-    # ── the fourth document: sessions and messages of blocks ──────────────────────────────────────
+    # ── sessions and messages of blocks, as Rubichan keeps them ───────────────────────────────────
 
     def create_session(self: AgentApiStore, session_id: str | None = None, **fields: Unpack[AgentFields]) -> Session:
         """Create a session, with a random id if none is given."""
@@ -161,7 +161,7 @@ class AgentMethods:
         """Return one entry of any kind by its public id, such as `s1#0`. The header of a session has the number -1."""
         return self.chains.entry_by_id(entry_id)
 
-    # ── the fifth document: summaries, secrets, facts and files ───────────────────────────────────
+    # ── summaries, secrets, facts and files, as Kiso keeps them ───────────────────────────────────
 
     def set_summary(self: AgentApiStore, session_id: str, text: str, up_to_turn: int | None = None) -> Summary:
         return self.summaries.set(self.sessions.get(session_id), text, up_to_turn=up_to_turn, origin="library")

@@ -23,7 +23,7 @@ from store.model.entry import (
 )
 from store.text.validate import decode, is_too_deep
 
-# ── content blocks, as in Anthropic's API and the fourth document ─────────────────────────────────
+# ── content blocks, as in Anthropic's API and in Rubichan ─────────────────────────────────────────
 
 
 def parse_blocks(blocks: str | Sequence[Json]) -> tuple[Part, ...]:
@@ -49,7 +49,7 @@ def parse_block(block: Json) -> Part:
     if kind == "tool_use" and isinstance(block.get("name"), str):
         return ToolCall(str(block.get("id", "")), block["name"], block.get("input"))
     if kind == "tool_result":
-        # The fourth document has the output in `text`, Anthropic in `content`.
+        # Rubichan has the output in `text`, Anthropic in `content`.
         return ToolResult(
             str(block.get("tool_use_id", "")),
             block.get("content", text),
@@ -92,7 +92,7 @@ def part_to_block(part: Part) -> Json:
             return value
 
 
-# ── items of the Responses API, as in the first document ──────────────────────────────────────────
+# ── items of the Responses API, as Pingu keeps them ───────────────────────────────────────────────
 
 
 def parse_item(item: Json) -> tuple[Part, ...]:

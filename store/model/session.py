@@ -99,7 +99,7 @@ class Session(NamedTuple):
 
     @property
     def working_dir(self) -> str:
-        """Return the folder under the name that the fourth document gives it."""
+        """Return the folder under the name that Rubichan gives it."""
         return self.cwd
 
     @property
@@ -112,7 +112,7 @@ class Session(NamedTuple):
 
     @property
     def token_count(self) -> int:
-        """Return all tokens under the name that the fourth document gives them."""
+        """Return all tokens under the name that Rubichan gives them."""
         return self.tokens_total
 
 

@@ -112,7 +112,7 @@ def _is_anthropic_block(block: Json) -> bool:
                 fields.get("input"), Mapping
             )
         case "tool_result":
-            # The fourth document has the output in `text`.
+            # Rubichan has the output in `text`.
             return bool(as_str(fields.get("tool_use_id"))) and "text" not in fields
         case "image" | "document":
             return as_dict(fields.get("source")).get("type") in _SOURCE_TYPES
