@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from child_processes import ForkServer, read_foreign_sessions
 from command_line import CommandLine
 from foreign_databases import PINGU_SCHEMA, add_pingu_session, make_database, pingu_native_response, sync_paths
 
-from store.errors import Refused
+from store.errors import Busy, Refused
+from store.sources.kit import private_copy as copies
 from store.sources.kit.private_copy import MIN_ABANDONED_SECONDS, private_copy
 from store.sources.kit.stamps import sidecar_path
 from store.store import Store
@@ -49,6 +51,27 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
     return folder
+
+
+# ── locks ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_database_that_its_owner_locks_and_writes_is_read_later(owner: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "LOCK_TIMEOUT_SECONDS", 0.05)
+    with closing(sqlite3.connect(owner, isolation_level=None)) as connection:
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("create table grown (n)")
+        connection.execute("pragma locking_mode = exclusive")
+        connection.execute("insert into grown values (0)")
+
+        def copy_while_it_is_written(path: Path, copy: Path) -> None:
+            copy_sparsely(path, copy)
+            connection.execute("insert into grown values (1)")
+
+        copy_sparsely = copies._copy_sparsely
+        monkeypatch.setattr(copies, "_copy_sparsely", copy_while_it_is_written)
+        with pytest.raises(Busy, match="is being written to; it will be read later"), private_copy(owner):
+            pass
 
 
 # ── size ──────────────────────────────────────────────────────────────────────────────────────────

@@ -25,6 +25,7 @@ MAX_SHARE_OF_FREE_SPACE = 0.9
 """A copy that would fill the disk would disturb every other program."""
 
 MAX_COPY_ATTEMPTS = 3
+LOCK_TIMEOUT_SECONDS = 1.0
 MIN_ABANDONED_SECONDS = 60.0
 """A folder is younger than this when its owner has not locked it yet."""
 
@@ -222,7 +223,15 @@ def _find_data(handle: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _try_backup_live(path: Path, copy: Path) -> bool:
-    """Copy the database in one short read transaction, for which no writer waits in WAL mode."""
+    """Copy the database in one short read transaction, for which no writer waits in WAL mode.
+
+    An owner that locks the database for itself alone is not waited for; `backup` would wait for ever.
+    """
+
+    def refuse_waiting(status: int, *_: int) -> None:
+        if status != sqlite3.SQLITE_DONE:
+            raise sqlite3.OperationalError("the database is locked")
+
     if not (_is_wal(path) and _size(sidecar_path(path, "-wal")) and _size(sidecar_path(path, "-shm"))):
         return False
     os.truncate(copy, 0)
@@ -230,10 +239,12 @@ def _try_backup_live(path: Path, copy: Path) -> bool:
     _raise_if_no_room(path, _size(path) + _size(sidecar_path(path, "-wal")))
     try:
         with (
-            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as live,
+            closing(
+                sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=LOCK_TIMEOUT_SECONDS)
+            ) as live,
             closing(sqlite3.connect(copy)) as target,
         ):
-            live.backup(target)
+            live.backup(target, progress=refuse_waiting)
     except sqlite3.Error:
         return False
     return True
