@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from store import sources
 from store.database.backup import backup_folder
 from store.edits.journal import PendingEdit
-from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked, StoreError, Unreadable
+from store.errors import ChangedMeanwhile, ConnectionLost, NotFound, Refused, SecretLocked, StoreError, Unreadable
 from store.model.identity import foreign_session_id
 from store.model.knowledge import FOREIGN_TABLE, Change, Fact
 from store.model.session import Session
@@ -281,8 +281,8 @@ class WriteBack:
     ) -> Iterator[Callable[[PendingEdit], None]]:
         """Yield a function that swaps the rows. If our own transaction fails after the swap, the rows are restored.
 
-        What is intended is written to a file meanwhile. If this process is killed, or the rows cannot be restored, the
-        next one that opens the store settles it.
+        What is intended is written to a file meanwhile. If this process is killed, the connection is lost, or the rows
+        cannot be restored, the next one that opens the store settles it.
         """
         exclusive = not _require_writable(sources.load_source(source)).allows_live_writes
         intention: Intention | None = None
@@ -297,6 +297,8 @@ class WriteBack:
         try:
             try:
                 yield swap
+            except ConnectionLost:
+                raise  # it is not known whether the rows were swapped, and the next start finds out
             except BaseException:
                 if is_swapped:
                     inverted = [change.inverted() for change in reversed(changes)]

@@ -19,7 +19,8 @@ from foreign_databases import sync_paths
 from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F401 a fixture
 from write_back_roundtrip import Dump, WriteBackCase, check_round_trip
 
-from store.errors import BadValue, Busy, ChangedMeanwhile, Refused, Unreadable, WriteFailed
+from store.errors import BadValue, Busy, ChangedMeanwhile, ConnectionLost, Refused, Unreadable, WriteFailed
+from store.paths import unfinished_folder
 from store.sources.kit.write_plan import RowChange
 from store.store import Store
 from store.write_back.service import WriteBackPreview
@@ -263,16 +264,54 @@ def test_a_trigger_is_named_and_nothing_is_written(case: PostgresCase) -> None:
     assert case.foreign_rows() == before
 
 
+END_CONNECTIONS = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'backscroll'"
+
+
 def test_a_lost_connection_is_reported(case: PostgresCase) -> None:
     case.edit_fact("topic: old", "topic: new")
     preview = case.edit_fact("lang: en", "lang: de").preview()
-    end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'backscroll'"
     with (
-        act_while_we_wait(case.database, lambda server: server.execute(end)),
-        pytest.raises(WriteFailed, match="was lost; sync to see whether it was written to"),
+        act_while_we_wait(case.database, lambda server: server.execute(END_CONNECTIONS)),
+        pytest.raises(ConnectionLost, match="was lost"),
     ):
         case.store.write_back.write(preview)
     assert json.loads(case.foreign_rows()["sessions"][0]["state"])["topic"] == "old"
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_connection_that_is_lost_at_the_commit_does_not_split_the_write_back(
+    case: PostgresCase, is_committed: bool
+) -> None:
+    """The answer of the server to the commit may be lost, too."""
+    from sqlalchemy import Engine, event
+
+    def lose_connection_at_commit(connection: Any) -> None:
+        def commit_and_lose() -> None:
+            if is_committed:
+                commit()
+            with psycopg.connect(case.database.url, autocommit=True) as server:
+                server.execute(END_CONNECTIONS)
+            raw.execute("select 1")  # fails as a commit would
+
+        raw = connection.connection.dbapi_connection
+        commit, raw.commit = raw.commit, commit_and_lose
+
+    before = case.foreign_rows()
+    preview = case.edit_fact("lang: en", "lang: de").preview()
+    event.listen(Engine, "commit", lose_connection_at_commit)
+    try:
+        with pytest.raises(ConnectionLost):
+            case.store.write_back.write(preview)
+    finally:
+        event.remove(Engine, "commit", lose_connection_at_commit)
+    assert (case.foreign_rows() != before) == is_committed
+    with Store.open(case.store.path) as reopened:
+        newest = reopened.journal.list_edits(limit=1)[0]
+        assert (newest.kind == "write-back") == is_committed
+        if is_committed:
+            reopened.journal.undo()
+    assert case.foreign_rows() == before
+    assert not unfinished_folder(case.store.path).exists()
 
 
 def test_readers_do_not_delay_a_write_back(case: PostgresCase) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from store.errors import Busy, StoreError, Unreadable, WriteFailed
+from store.errors import Busy, ConnectionLost, StoreError, Unreadable, WriteFailed
 from store.sources.kit.locator import parse_location, url_scheme
 
 if TYPE_CHECKING:
@@ -207,7 +207,9 @@ def _translate_error(error: SQLAlchemyError, url: URL, locator: str, writing: bo
     if getattr(getattr(error, "orig", None), "sqlstate", "") in _LOCK_ERRORS:
         return Busy(f"Another program is writing to {locator}; try again in a moment.")
     if getattr(error, "connection_invalidated", False):
-        return WriteFailed(f"The connection to {locator} was lost; sync to see whether it was written to.")
+        return ConnectionLost(
+            f"The connection to {locator} was lost. If it was written to, the journal says so at the next start."
+        )
     return WriteFailed(f"{locator} could not be written; nothing was changed: {_error_reason(error, url)}.")
 
 
