@@ -113,12 +113,14 @@ def _run_imports(
 ) -> Iterator[Progress]:
     """Run two imports at a time, since each has a reader process of its own. A single large archive has two.
 
-    An import that has a session of `priority_ids` goes first.
+    An import that has a session of `priority_ids` goes first. So do archives without a quick index: their words can be
+    found only when they are read.
     """
     large = [target_import for target_import in imports if target_import.has_reader]
     for target_import in large:
         target_import.start_reading(processes, readers=READERS if len(large) == 1 else 1)
-    waiting = deque((target_import, target_import.run()) for target_import in imports)
+    unlisted_first = sorted(imports, key=lambda target_import: target_import.has_reader)
+    waiting = deque((target_import, target_import.run()) for target_import in unlisted_first)
     while waiting:
         chosen = next(
             (index for index, (target_import, _) in enumerate(waiting) if target_import.unread & priority_ids), 0

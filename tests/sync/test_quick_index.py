@@ -155,6 +155,14 @@ def test_every_session_is_listed_before_any_is_read(store: Store, home: Path) ->
     assert (fish.source, fish.model, fish.cwd, fish.turns) == ("codex", "gpt-5-codex", "/home/ada/fish", 1)
 
 
+def test_archives_that_cannot_be_listed_quickly_are_read_first(store: Store, home: Path) -> None:
+    """Their words can be found only when they are read. Those of the others can be found already."""
+    shutil.copytree(Path(__file__).parents[1] / "data/pi", home / "pi")
+    targets = find_targets([str(home / agent) for agent in ("claude", "codex", "pi")])
+    read_sources = [step.report.source for step in refresh.sync_targets(store, targets) if step.done]
+    assert (read_sources[0], set(read_sources)) == ("pi", {"claude", "codex", "pi"})
+
+
 def test_words_of_messages_are_found_and_tool_output_not_yet(store: Store, home: Path) -> None:
     sync = index_quickly(store, home)
     for words in ("walrus", "peli*", '"heron thinks"', "walrus agent:claude"):
