@@ -158,9 +158,12 @@ else:
     # Type checkers do not see this function, so that they still report a name that does not exist.
     def __getattr__(name: str) -> object:
         """Load a public name when it is first used."""
-        from importlib import import_module, metadata
+        from importlib import import_module
 
         if name == "__version__":
+            # Imported here, because every `from store import …` comes through this function.
+            from importlib import metadata
+
             value = metadata.version("backscroll")
         elif name in _MODULE_BY_NAME:
             value = getattr(import_module(_MODULE_BY_NAME[name]), name)

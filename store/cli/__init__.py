@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from store.cli.console import configure_output
@@ -69,6 +70,14 @@ def _dispatch(context: CliContext, arguments: list[str], browser_commands: Mappi
 
 
 def _run_sync_command(context: CliContext, *, as_json: bool) -> None:
-    from store.cli.sync_runner import run_sync
+    with ExitStack() as cleanup:
+        processes = None
+        if not context.path.exists():
+            from store.sync.child_process import ReaderProcesses
 
-    run_sync(context.store, as_json=as_json)
+            # They load while the store is created.
+            processes = cleanup.enter_context(ReaderProcesses())
+            processes.prepare()
+        from store.cli.sync_runner import run_sync
+
+        run_sync(context.store, as_json=as_json, processes=processes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from store.cli import output
 from store.cli.output import Span, TerminalText, format_count
@@ -15,16 +15,29 @@ from store.store import Store
 from store.sync.refresh import sync_targets
 from store.sync.targets import FoundStores, Progress, Report, Target, find_named_stores, find_targets
 
+if TYPE_CHECKING:
+    from store.sync.child_process import ReaderProcesses
 
-def run_sync(store: Store, paths: Sequence[str] = (), source: str | None = None, *, as_json: bool = False) -> None:
-    """Sync the stores found on this machine, or those that are named, and print a report for each."""
+
+def run_sync(
+    store: Store,
+    paths: Sequence[str] = (),
+    source: str | None = None,
+    *,
+    as_json: bool = False,
+    processes: ReaderProcesses | None = None,
+) -> None:
+    """Sync the stores found on this machine, or those that are named, and print a report for each.
+
+    `processes` may have been prepared to read.
+    """
     with output.flush_on_exit():
         found = (
             find_named_stores(paths, source) if paths else FoundStores(find_targets(source_name=source, store=store))
         )
         if not found.targets:
             found.raise_failures()
-        reports = sync_with_progress_bar(store, found.targets)
+        reports = sync_with_progress_bar(store, found.targets, processes)
         if as_json:
             output.emit_json({"sources": [_report_to_json(report) for report in reports], **_found_to_json(found)})
         else:
@@ -36,11 +49,13 @@ def run_sync(store: Store, paths: Sequence[str] = (), source: str | None = None,
         raise_if_unreadable(paths, reports)
 
 
-def sync_with_progress_bar(store: Store, targets: Sequence[Target]) -> list[Report]:
+def sync_with_progress_bar(
+    store: Store, targets: Sequence[Target], processes: ReaderProcesses | None = None
+) -> list[Report]:
     """Sync these targets, with a progress bar if stderr is a terminal, and return one report for each."""
     reports: dict[int, Report] = {}
     with _progress_bar() as show:
-        for progress in sync_targets(store, targets):
+        for progress in sync_targets(store, targets, processes=processes):
             reports[id(progress.report)] = progress.report
             show(progress)
     return list(reports.values())

@@ -24,6 +24,9 @@ from store.sync.tuning import tune_reader_process
 LARGE_BYTES = 16 * 1024 * 1024
 """A foreign store of at least this size is read in a process of its own. A smaller one is read faster here."""
 
+FIRST_IMPORT_READERS = 2
+"""Counts the processes that are started before a new store is created: one for each core that a machine surely has."""
+
 EXIT_TIMEOUT_SECONDS = 5.0
 """A child process that does not end within this time after its pipe was closed is killed."""
 
@@ -34,7 +37,7 @@ READY = "ready"
 _PICKLE_PROTOCOL = 5
 """This version encodes bytearrays, which rows are full of, without a copy."""
 
-_STARTUP_CODE = "import sys; from store.sync.child_process import run_child; run_child(sys.argv[1], int(sys.argv[2]))"
+_STARTUP_CODE = "import sys; from store.sync.child_process import run_child; run_child(int(sys.argv[1]))"
 
 
 def is_large(path: Path, is_first_import: bool) -> bool:
@@ -62,22 +65,34 @@ def _is_large_folder(folder: Path) -> bool:
 
 
 class ReaderProcesses(ExitStack):
-    """Starts child processes, and stops all of them when the work is done."""
+    """Starts child processes, and stops all of them when the work is done. Then it can be used again."""
 
-    def start(self, module: str) -> Connection | None:
+    def __init__(self) -> None:
+        super().__init__()
+        self._prepared: deque[Connection | None] = deque()
+
+    def prepare(self) -> None:
+        """Start the processes that a first import needs. They load while this process does something else."""
+        self._prepared.extend(self.enter_context(start_process()) for _ in range(FIRST_IMPORT_READERS))
+
+    def start(self) -> Connection | None:
         """Start one process, and return our end of its pipe, or None if no process can be started."""
-        return self.enter_context(start_process(module))
+        return self._prepared.popleft() if self._prepared else self.enter_context(start_process())
+
+    def __exit__(self, *error: Any) -> bool:
+        self._prepared.clear()
+        return bool(super().__exit__(*error))
 
 
 @contextmanager
-def start_process(module: str) -> Iterator[Connection | None]:
-    """Run the function `serve` of a module of this package in a new process, and yield our end of its pipe.
+def start_process() -> Iterator[Connection | None]:
+    """Run `store.sync.quick_index.serve` in a new process, and yield our end of its pipe.
 
     Yields None if no process can be started. The process may still be loading: see `wait_until_ready`.
     """
     ours, theirs = Pipe(duplex=True)
     with theirs:
-        process = _spawn(module, theirs)
+        process = _spawn(theirs)
     try:
         yield ours if process else None
     finally:
@@ -86,11 +101,11 @@ def start_process(module: str) -> Iterator[Connection | None]:
             _stop(process)
 
 
-def _spawn(module: str, pipe: Connection) -> subprocess.Popen[bytes] | None:
+def _spawn(pipe: Connection) -> subprocess.Popen[bytes] | None:
     """Start Python with our pipe. `multiprocessing` cannot do that in a terminal application, because it needs an
     error stream with a file number."""
     devnull = subprocess.DEVNULL
-    argv = [sys.executable, "-P", "-c", _STARTUP_CODE, module, str(pipe.fileno())]
+    argv = [sys.executable, "-P", "-c", _STARTUP_CODE, str(pipe.fileno())]
     try:
         return subprocess.Popen(argv, pass_fds=[pipe.fileno()], stdin=devnull, stdout=devnull, stderr=devnull)
     except OSError:
@@ -125,13 +140,14 @@ def wait_until_ready(pipe: Connection) -> bool:
 # ── in the child process ──────────────────────────────────────────────────────────────────────────
 
 
-def run_child(module: str, handle: int) -> None:
-    """Run `serve` of the module with the pipe that has this file number."""
+def run_child(handle: int) -> None:
+    """Serve the process at the other end of the pipe that has this file number."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tune_reader_process()
     pipe = Connection(handle)
+    quick_index = import_module("store.sync.quick_index")
     pipe.send(READY)
-    import_module(f"store.sync.{module}").serve(pipe)
+    quick_index.serve(pipe)
 
 
 class ThreadedSender:

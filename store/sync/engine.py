@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import islice
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -16,7 +16,7 @@ from store.conversations.superseded import drop_if_duplicated
 from store.errors import Busy, StoreError, Unreadable, WriteFailed
 from store.model.identity import foreign_session_id
 from store.model.session import Session, SessionFields
-from store.search.quick_index import clear_index_if_unused, clear_quick_fields, insert_rows
+from store.search.quick_index import QuickIndexRow, clear_index_if_unused, clear_quick_fields, insert_rows
 from store.sources.contract import (
     Batch,
     ForeignSummary,
@@ -37,8 +37,6 @@ from store.sync.targets import SELECT_SOURCE, Progress, Report, Target, report_i
 from store.text.validate import decode, encode, utc_timestamp
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
     from store.store import Store
 
 
@@ -75,37 +73,43 @@ class _Destination(NamedTuple):
     "The batches hold only what follows the stored entries."
 
 
-def import_targets(store: Store, targets: Iterable[Target], priority_ids: Set[str] = frozenset()) -> Iterator[Progress]:
-    """Import each target in turn, the newest sessions of each first, and yield the progress."""
-    with ReaderProcesses() as processes:
+def import_targets(
+    store: Store,
+    targets: Iterable[Target],
+    priority_ids: Set[str] = frozenset(),
+    processes: ReaderProcesses | None = None,
+) -> Iterator[Progress]:
+    """Import each target in turn, the newest sessions of each first, and yield the progress.
+
+    `processes` may have been prepared. They are stopped at the end.
+    """
+    with processes or ReaderProcesses() as processes:
         imports: list[_TargetImport] = []
-        quick_scans: list[Iterator[Progress]] = []
-        has_rows = False
         for target in targets:
             imports.append(_TargetImport(store, target, priority_ids))
-            quick_scans.append(imports[-1].build_quick_index(processes, inline=not has_rows))
-            # The newest sessions of every store come before the other sessions of any store.
-            for progress in islice(quick_scans[-1], 1):
-                has_rows = True
-                yield progress
-        yield from _round_robin(quick_scans)
+            is_first = not any(target_import.quick_scan for target_import in imports)
+            yield from imports[-1].start_quick_scan(processes, reads_newest=is_first)
+        yield from _receive_quick_rows(imports)
         with store.temp_store_in_memory():
             yield from _run_imports(imports, processes, priority_ids)
-        clear_index_if_unused(store)
         if sum(target_import.report.new for target_import in imports) >= MERGE_INDEX_AFTER:
             last = imports[-1].report
             yield from (Progress(last, last.seen, last.seen) for _ in store.search.merge_segments())
         store.release_free_pages()
 
 
-def _round_robin(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
-    """Yield one item of each iterator in turn until all of them end."""
-    waiting = deque(iterators)
-    while waiting:
-        for item in islice(waiting[0], 1):
-            yield item
-            waiting.append(waiting[0])
-        waiting.popleft()
+def _receive_quick_rows(imports: Iterable[_TargetImport]) -> Iterator[Progress]:
+    """List the sessions of all archives, as they arrive: the newest of each archive come first."""
+    scans = [(target_import, scan) for target_import in imports if (scan := target_import.quick_scan)]
+    reading = {scan.pipe: (target_import, scan) for target_import, scan in scans if scan.pipe}
+    while reading:
+        for pipe in cast("list[Connection]", wait(list(reading))):
+            target_import, scan = reading[pipe]
+            rows = scan.receive_rows()
+            if rows is None:
+                del reading[pipe]
+            elif rows:
+                yield target_import.insert_quick_rows(rows)
 
 
 def _run_imports(
@@ -149,13 +153,15 @@ class _TargetImport:
         self.unread: set[str] = set()
         "Holds the native ids of sessions that are only in the quick index."
         self._superseded: list[Session] = []
+        self.quick_scan: QuickScan | None = None
         self._reader_pipes: list[Connection] = []
         "Lead to the process that did the quick read and can read the sessions, and to those that help it."
 
-    def build_quick_index(self, processes: ReaderProcesses, *, inline: bool) -> Iterator[Progress]:
-        """List the sessions of a large archive before the first of them is read, and yield the progress.
+    def start_quick_scan(self, processes: ReaderProcesses, *, reads_newest: bool) -> Iterator[Progress]:
+        """Let a process list the sessions of a large archive before the first of them is read.
 
-        Where no process can be started, only the newest sessions are listed.
+        The newest ones may be listed immediately, and the progress is yielded. Where no process can be started, the
+        others are not listed.
         """
         key, _, _ = self._load_source_row()
         if not self.source.has_quick_read or not is_large(Path(self.address), is_first_import=True):
@@ -164,24 +170,30 @@ class _TargetImport:
             return
         known = self._load_known(key).keys()
         self.unread |= known
-        scan = QuickScan(self.source, self.address, processes)
-        for rows in scan.read_rows(known | self._load_tombstones(), inline=inline):
-            self.unread |= insert_rows(self.store, rows, self.source.name, key, self._public_id)
-            self.report.seen = len(self.unread)
-            yield Progress(self.report, 0, self.report.seen)
-        self._reader_pipes = [scan.reader_pipe] if scan.reader_pipe is not None else []
+        self.quick_scan = QuickScan(self.source, self.address, known | self._load_tombstones(), processes.start())
+        if newest := self.quick_scan.start(reads_newest=reads_newest):
+            yield self.insert_quick_rows(newest)
+
+    def insert_quick_rows(self, rows: Sequence[QuickIndexRow]) -> Progress:
+        """List sessions that are not read yet."""
+        key, _, _ = self._load_source_row()
+        self.unread |= insert_rows(self.store, rows, self.source.name, key, self._public_id)
+        self.report.seen = len(self.unread)
+        return Progress(self.report, 0, self.report.seen)
 
     @property
     def has_reader(self) -> bool:
         """Is true if a process did the quick read, and can read the sessions."""
-        return bool(self._reader_pipes)
+        return bool(self.quick_scan and self.quick_scan.pipe)
 
     def start_reading(self, processes: ReaderProcesses, *, readers: int) -> None:
         """Ask the process to scan, so that the result is there when this import has its turn."""
         is_first = self._is_first_import()
-        start_scan(self._reader_pipes[0], "files" if is_first else "stamped")
+        if self.quick_scan and self.quick_scan.pipe:
+            start_scan(self.quick_scan.pipe, "files" if is_first else "stamped")
+            self._reader_pipes = [self.quick_scan.pipe]
         for _ in range(readers - 1 if is_first else 0):
-            pipe = processes.start("reader_process")
+            pipe = processes.start()
             if pipe is not None and open_store(pipe, self.source, self.address):
                 start_scan(pipe, "none")
                 self._reader_pipes.append(pipe)
@@ -213,6 +225,8 @@ class _TargetImport:
             new_marks = marks
         if "identity" in marks:
             new_marks["identity"] = marks["identity"]
+        # This comes first: a store that is saved as read is not looked at again until it changes.
+        clear_index_if_unused(self.store)
         self._save_source_row(key, marks, new_marks, old_problems)
         yield Progress(self.report, self.report.seen, self.report.seen)
 

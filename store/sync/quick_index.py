@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import islice
 from multiprocessing.connection import Connection
+from typing import cast
 
 from store import sources
 from store.search.quick_index import QuickIndexRow
 from store.sources.contract import QuickSession, Source
-from store.sync.child_process import ReaderProcesses, ThreadedSender, send_job, wait_until_ready
+from store.sync.child_process import READY, ThreadedSender, send_job
 from store.sync.reader_process import serve_store
 
 FIRST_BATCH_SESSIONS = 40
@@ -28,47 +29,58 @@ _ROWS, _END = "rows", "end"
 class QuickScan:
     """Reads one archive quickly in a process of its own, which can then read its sessions."""
 
-    def __init__(self, source: Source, address: str, processes: ReaderProcesses) -> None:
+    def __init__(self, source: Source, address: str, known_ids: Set[str], process: Connection | None) -> None:
         self._source = source
         self._address = address
-        self._processes = processes
-        self.reader_pipe: Connection | None = None
-        "Leads to the process, once that has finished the quick read."
+        self._known_ids = known_ids
+        self._is_ready = False
+        self.pipe = process
+        "Leads to the process, until that has stopped. Is None if no process could be started."
 
-    def read_rows(self, known_ids: Set[str], *, inline: bool) -> Iterator[Sequence[QuickIndexRow]]:
-        """Yield rows of the sessions that are not known, in batches, newest first.
+    def start(self, *, reads_newest: bool) -> list[QuickIndexRow]:
+        """Let the process begin. While it is still loading, the newest sessions can be read here, and are returned."""
+        newest: list[QuickIndexRow] = []
+        if self.pipe is None or (reads_newest and not self.pipe.poll()):
+            sessions = iter(self._source.quick_read(self._address, self._known_ids))
+            newest = [QuickIndexRow(session) for session in islice(sessions, FIRST_BATCH_SESSIONS)]
+        if self.pipe is not None:
+            known_ids = {*self._known_ids, *(row.native_id for row in newest)}
+            send_job(self.pipe, (self._source.name, self._address, known_ids))
+        return newest
 
-        Inline: the first batch is read in this process, while the child process is still loading.
-        """
-        process = self._processes.start("quick_index")
-        first = FIRST_BATCH_SESSIONS if inline else 0
-        newest = [QuickIndexRow(session) for session in islice(self._quick_read(known_ids), first)]
-        if process is not None:
-            send_job(process, (self._source.name, self._address, {*known_ids, *(row.native_id for row in newest)}))
-        if newest:
-            yield newest
-        if process is not None and wait_until_ready(process):
-            with suppress(EOFError, OSError):  # the process stopped; reading the sessions will report why
-                while _END not in (message := dict(process.recv())):
-                    yield message[_ROWS]
-                self.reader_pipe = process
-
-    def _quick_read(self, known_ids: Set[str]) -> Iterator[QuickSession]:
-        return iter(self._source.quick_read(self._address, known_ids))
+    def receive_rows(self) -> Sequence[QuickIndexRow] | None:
+        """Return the next rows from the process, which may be none yet, or None at the end."""
+        try:
+            message = self.pipe.recv() if self.pipe else None
+        except (EOFError, OSError):
+            message = None  # the process has stopped; reading the sessions will report why
+        if not self._is_ready and message == READY:
+            self._is_ready = True
+            return ()
+        if not self._is_ready or message is None:
+            self.pipe = None
+            return None
+        ((kind, rows),) = message
+        return cast("Sequence[QuickIndexRow]", rows) if kind == _ROWS else None
 
 
 def serve(pipe: Connection) -> None:
-    """Do a quick read in a child process, then wait for the request to read the sessions themselves."""
-    sender = ThreadedSender(pipe)
-    with suppress(EOFError, BrokenPipeError):  # the parent has closed the pipe
+    """Serve the parent in a child process: read a store quickly, then read the sessions that are requested.
+
+    Without a set of known ids, there is no quick read.
+    """
+    with suppress(EOFError, OSError):  # the parent has closed the pipe
         name, address, known_ids = pipe.recv()
-        source = sources.load_source(name)
-        if source is not None:
-            for rows in _batch_rows(iter(source.quick_read(address, known_ids))):
-                sender.send((_ROWS, rows))
-        sender.send((_END, None))
-        serve_store(pipe, sender, name, address)
-    sender.finish()
+        sender = ThreadedSender(pipe)
+        try:
+            source = sources.load_source(name)
+            if source is not None and known_ids is not None:
+                for rows in _batch_rows(iter(source.quick_read(address, known_ids))):
+                    sender.send((_ROWS, rows))
+                sender.send((_END, None))
+            serve_store(pipe, sender, name, address)
+        finally:
+            sender.finish()
 
 
 def _batch_rows(sessions: Iterator[QuickSession]) -> Iterator[list[QuickIndexRow]]:

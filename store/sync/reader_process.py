@@ -78,7 +78,7 @@ def scan_refs(reader: SourceReader | ProcessReader, mode: ScanMode) -> Iterable[
 
 @contextmanager
 def _open_process_reader(source: Source, address: str) -> Iterator[SourceReader | ProcessReader]:
-    with start_process("reader_process") as pipe:
+    with start_process() as pipe:
         if pipe is not None and open_store(pipe, source, address):
             yield ProcessReader([pipe], is_requested=False)
             return
@@ -88,11 +88,11 @@ def _open_process_reader(source: Source, address: str) -> Iterator[SourceReader 
 
 
 def open_store(pipe: Connection, source: Source, address: str) -> bool:
-    """Let a process that runs `serve` open a store, and return whether the process is there.
+    """Let a reader process open a store, and return whether the process is there.
 
     The address may hold a password, so it is not an argument of the process, which every user can see.
     """
-    return wait_until_ready(pipe) and send_job(pipe, (source.name, address))
+    return wait_until_ready(pipe) and send_job(pipe, (source.name, address, None))
 
 
 class ProcessReader:
@@ -228,15 +228,6 @@ def _unexpected_message() -> Unreadable:
 
 
 # ── in the child process ──────────────────────────────────────────────────────────────────────────
-
-
-def serve(pipe: Connection) -> None:
-    """Read the store that the parent names."""
-    sender = ThreadedSender(pipe)
-    with suppress(EOFError, BrokenPipeError):  # the parent has closed the pipe
-        name, address = pipe.recv()
-        serve_store(pipe, sender, name, address)
-    sender.finish()
 
 
 def serve_store(pipe: Connection, sender: ThreadedSender, name: str, address: str) -> None:

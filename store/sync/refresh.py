@@ -17,12 +17,19 @@ from store.sync.tuning import collect_garbage_rarely
 
 if TYPE_CHECKING:
     from store.store import Store
+    from store.sync.child_process import ReaderProcesses
 
 
-def sync_targets(store: Store, targets: Iterable[Target], priority_ids: Set[str] = frozenset()) -> Iterator[Progress]:
+def sync_targets(
+    store: Store,
+    targets: Iterable[Target],
+    priority_ids: Set[str] = frozenset(),
+    processes: ReaderProcesses | None = None,
+) -> Iterator[Progress]:
     """Read each target in turn, and yield the progress. The reports are complete when the iterator ends.
 
-    Sessions whose native ids are in `priority_ids` are read first. The set may grow while the sync runs.
+    Sessions whose native ids are in `priority_ids` are read first. The set may grow while the sync runs. `processes`
+    may have been prepared to read.
     """
     sweep_abandoned_copies()
     with sync_lock(store), collect_garbage_rarely(), ExitStack() as cleanup:
@@ -33,7 +40,7 @@ def sync_targets(store: Store, targets: Iterable[Target], priority_ids: Set[str]
             if report is None:
                 from store.sync.engine import import_targets
 
-                yield from import_targets(store, chain(unchanged, [target], remaining), priority_ids)
+                yield from import_targets(store, chain(unchanged, [target], remaining), priority_ids, processes)
                 return
             unchanged[target] = report
         for report in unchanged.values():
