@@ -199,14 +199,14 @@ class ScriptPlayer:
             if step.calls:
                 yield from self._build_call_entries(step)
             else:
-                yield self._build_entry(step)
+                yield from self._build_entries(step)
 
     def _build_call_entries(self, step: ScriptStep) -> Iterator[NewEntry]:
         ids = [self._next_call_id() for _ in step.calls]
         calls = tuple(
             ToolCall(call_id, call.name, call.arguments) for call_id, call in zip(ids, step.calls, strict=True)
         )
-        yield self._build_entry(replace(step, parts=step.parts + calls))
+        yield from self._build_entries(replace(step, parts=step.parts + calls))
         finished = [(ids[n], call, call.seconds) for n, call in enumerate(step.calls) if call.seconds is not None]
         if finished:
             self.clock += timedelta(seconds=max(seconds for *_, seconds in finished))
@@ -214,15 +214,16 @@ class ScriptPlayer:
                 ToolResult(call_id, call.output, call.error, call.name, seconds * 1000)
                 for call_id, call, seconds in finished
             )
-            yield self._build_entry(ScriptStep(role="tool", parts=results))
+            yield from self._build_entries(ScriptStep(role="tool", parts=results))
 
     def _next_call_id(self) -> str:
         self.call_count += 1
         seed = f"{self.conversation.source}/{self.conversation.name}/{self.call_count}"
         return "call_" + hashlib.blake2b(seed.encode(), digest_size=12).hexdigest()
 
-    def _build_entry(self, step: ScriptStep) -> NewEntry:
-        by_model = step.role == "assistant"
+    def _build_entries(self, step: ScriptStep) -> list[NewEntry]:
+        """Return the entries of a step: usually one, but one for each part where the agent writes it so."""
+        source, by_model = self.conversation.source, step.role == "assistant"
         entry = NewEntry(
             kind=step.kind,
             role=step.role,
@@ -233,13 +234,17 @@ class ScriptPlayer:
             is_prompt=step.prompt,
             created_at=format_time(self.clock),
         )
-        build_record = _RECORD_BUILDERS.get(self.conversation.source, _plain_record)
-        data = encode(build_record(entry, make_native_id(self.conversation.source, self.conversation.name)))
-        entry.record = NewRecord(data, place=_DATABASES.get(self.conversation.source, ""))
+        is_split = source == "codex" and step.role in ("assistant", "tool") and bool(step.parts)
+        entries = [replace(entry, parts=(part,)) for part in step.parts] if is_split else [entry]
+        build_record, size = _RECORD_BUILDERS.get(source, _plain_record), 0
+        for part_entry in entries:
+            data = encode(build_record(part_entry, make_native_id(source, self.conversation.name)))
+            part_entry.record = NewRecord(data, place=_DATABASES.get(source, ""))
+            size += len(data)
         if by_model and self.conversation.model:
-            entry.usage = self._count_usage(max(len(data) // CHARACTERS_PER_TOKEN, 1))
-        entry.tokens = self._count_tokens(len(data), by_model)
-        return entry
+            entries[-1].usage = self._count_usage(max(size // CHARACTERS_PER_TOKEN, 1))
+        entries[-1].tokens = self._count_tokens(size, by_model)
+        return entries
 
     def _count_usage(self, output: int) -> Usage:
         """Return the usage of a response: what was sent before is read from the cache, unless there was a pause."""
@@ -282,8 +287,27 @@ def _claude_record(entry: NewEntry, session: str) -> Json:
 
 
 def _codex_record(entry: NewEntry, session: str) -> Json:
-    payload = {"type": "message", "role": entry.role, "content": _to_blocks(entry.parts)}
-    return {"timestamp": entry.created_at, "type": "response_item", "payload": payload}
+    return {"timestamp": entry.created_at, "type": "response_item", "payload": _codex_item(entry)}
+
+
+def _codex_item(entry: NewEntry) -> Json:
+    """Return the item of the Responses API that an entry with one part comes from."""
+    match entry.parts:
+        case (Thinking(text, signature),) if entry.role == "assistant":
+            summary = [{"type": "summary_text", "text": text}]
+            return {"type": "reasoning", "id": f"rs_{signature}", "summary": summary, "encrypted_content": signature}
+        case (ToolCall(call, "apply_patch" as name, {"input": patch}),):
+            return {"type": "custom_tool_call", "status": "completed", "call_id": call, "name": name, "input": patch}
+        case (ToolCall(call, name, arguments),):
+            return {"type": "function_call", "name": name, "arguments": encode(arguments).decode(), "call_id": call}
+        case (ToolResult(call, output, is_error, name, duration),):
+            metadata = {"exit_code": int(is_error), "duration_seconds": (duration or 0) / 1000}
+            kind = "custom_tool_call_output" if name == "apply_patch" else "function_call_output"
+            written = encode({"output": output, "metadata": metadata}).decode()
+            return {"type": kind, "call_id": call, "output": written}
+    kind, role = ("output_text", "assistant") if entry.role == "assistant" else ("input_text", entry.role)
+    texts = [part.text for part in entry.parts if isinstance(part, Text)]
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text} for text in texts]}
 
 
 def _wuhu_record(entry: NewEntry, session: str) -> Json:

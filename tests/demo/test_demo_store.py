@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from vendor_api_rules import check_rules, check_types
 
 from store.demo import fill_store
 from store.doctor import check_store
@@ -14,6 +15,7 @@ from store.errors import KeyFileUnsafe, Refused
 from store.model.entry import Attachment, Entry, Opaque, Text, Thinking, ToolResult, readable_text
 from store.model.session import Session
 from store.paths import key_file
+from store.rebuild import rebuild_session
 from store.store import Store
 from store.text.sanitize import sanitize
 from store.text.validate import utc_timestamp
@@ -156,6 +158,20 @@ def test_every_kind_of_part_and_entry_is_there(demo: Store) -> None:
     assert {entry.kind for entry in iter_entries(demo)} >= {"header", "message", "compaction", "event", "unknown"}
     for kind in (Text, Thinking, ToolResult, Attachment, Opaque):
         assert list_parts(demo, kind), kind
+
+
+def test_the_records_of_codex_are_items_of_the_responses_api(demo: Store) -> None:
+    sessions = [session for session in demo.sessions.newest(1000) if session.source == "codex"]
+    assert sessions
+    kinds = {"message", "reasoning"}
+    kinds |= {f"{call}{end}" for call in ("function_call", "custom_tool_call") for end in ("", "_output")}
+    for session in sessions:
+        result = rebuild_session(demo, session, "responses")
+        check_types("responses", result.body)
+        check_rules("responses", result.body)
+        found = [str(item["type"]) for item in result.body["input"]]
+        assert kinds.issuperset(found)
+        assert len([kind for kind in found if kind.endswith("_call")]) == session.tool_calls
 
 
 def test_a_person_has_been_at_work(demo: Store) -> None:
