@@ -14,7 +14,7 @@ from typing import cast
 from store import sources
 from store.search.quick_index import QuickIndexRow
 from store.sources.contract import QuickSession, Source
-from store.sync.child_process import READY, ThreadedSender, send_job
+from store.sync.child_process import ThreadedSender, send_job, wait_until_ready
 from store.sync.reader_process import serve_store
 
 FIRST_BATCH_SESSIONS = 40
@@ -40,7 +40,9 @@ class QuickScan:
     def start(self, *, reads_newest: bool) -> list[QuickIndexRow]:
         """Let the process begin. While it is still loading, the newest sessions can be read here, and are returned."""
         newest: list[QuickIndexRow] = []
-        if self.pipe is None or (reads_newest and not self.pipe.poll()):
+        if self.pipe is not None and self.pipe.poll():
+            self._become_ready()
+        if self.pipe is None or (reads_newest and not self._is_ready):
             sessions = iter(self._source.quick_read(self._address, self._known_ids))
             newest = [QuickIndexRow(session) for session in islice(sessions, FIRST_BATCH_SESSIONS)]
         if self.pipe is not None:
@@ -50,18 +52,19 @@ class QuickScan:
 
     def receive_rows(self) -> Sequence[QuickIndexRow] | None:
         """Return the next rows from the process, which may be none yet, or None at the end."""
+        if not self._is_ready:
+            return () if self._become_ready() else None
         try:
-            message = self.pipe.recv() if self.pipe else None
+            ((kind, rows),) = self.pipe.recv() if self.pipe else ((_END, None),)
         except (EOFError, OSError):
-            message = None  # the process has stopped; reading the sessions will report why
-        if not self._is_ready and message == READY:
-            self._is_ready = True
-            return ()
-        if not self._is_ready or message is None:
-            self.pipe = None
+            self.pipe = None  # the process has stopped; reading the sessions will report why
             return None
-        ((kind, rows),) = message
         return cast("Sequence[QuickIndexRow]", rows) if kind == _ROWS else None
+
+    def _become_ready(self) -> bool:
+        self._is_ready = self.pipe is not None and wait_until_ready(self.pipe)
+        self.pipe = self.pipe if self._is_ready else None
+        return self._is_ready
 
 
 def serve(pipe: Connection) -> None:

@@ -32,6 +32,7 @@ from store.sources.contract import QuickSession, SessionRef, Source
 from store.sources.kit import line_scan
 from store.store import Store
 from store.sync import child_process, reader_process, refresh
+from store.sync.quick_index import QuickScan
 from store.sync.targets import Progress, find_targets
 
 claude_code = ClaudeCode()
@@ -373,6 +374,14 @@ def test_without_a_second_process_the_newest_sessions_are_listed(
     for _ in sync:
         pass
     assert (count_unread(store), len(find_sessions(store, "pelican")), len(find_sessions(store, "salmon"))) == (0, 3, 1)
+
+
+def test_the_newest_sessions_are_read_here_if_the_process_has_already_stopped(home: Path) -> None:
+    ours, theirs = Pipe()
+    theirs.close()
+    scan = QuickScan(claude_code, str(home / "claude"), set(), ours)
+    assert len(scan.start(reads_newest=False)) == 3
+    assert (scan.pipe, scan.receive_rows()) == (None, None)
 
 
 async def test_an_unread_conversation_appears_when_it_is_read(store: Store, home: Path) -> None:
