@@ -58,6 +58,11 @@ def sync_with_progress_bar(
         for progress in sync_targets(store, targets, processes=processes):
             reports[id(progress.report)] = progress.report
             show(progress)
+        if store.sessions.count_without_usage():
+            from store.usage.rederive import rederive_usage  # needed once in the life of a store
+
+            for done, total in rederive_usage(store):
+                show(Progress(Report("usage", ""), done, total))
     return list(reports.values())
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from store.conversations.derive import DerivedRows, UnpairedResult, derive_rows, find_duration
 from store.errors import NotFound, Refused
 from store.model.entry import NewEntry
-from store.usage.rows import USAGE_VERSION, write_usage
+from store.model.usage import USAGE_VERSION
+from store.usage.rows import write_session_totals, write_usage
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -172,3 +173,5 @@ class _BatchWriter:
             "usage_version": USAGE_VERSION,
         }
         self.store.connection.execute(_UPDATE_SESSION, changes)
+        if rows.model and not rows.usage:
+            write_session_totals(self.store.connection, self.session)  # the model is known only now

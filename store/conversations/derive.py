@@ -40,7 +40,7 @@ from store.text.validate import (
     validate_integer,
     validate_text,
 )
-from store.usage.rows import UsageRow, UsageRows
+from store.usage.rows import UsageRow, UsageRows, usage_from_tokens
 
 if TYPE_CHECKING:
     from store.conversations.record_blocks import PrebuiltBlock
@@ -149,8 +149,9 @@ class _RowBuilder:
             self._add_to_counts(entry)
         if created_at > rows.updated_at:
             rows.updated_at = created_at
-        if entry.usage is not None:
-            self._usage.add(n, entry.usage, entry.model, created_at, inherited=entry.inherited)
+        if entry.usage is not None or entry.tokens is not None:
+            usage = entry.usage or usage_from_tokens(entry.tokens)
+            self._usage.add(n, usage, entry.model, created_at, inherited=entry.inherited)
         record = self._number_record(entry.record)
         rows.entries.append(
             (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+USAGE_VERSION = 1
+"""Is raised when sources understand more of the usage in their records. Stored sessions are then derived again."""
+
 TOKEN_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning")
 """Names the kinds of tokens. They add up without `reasoning`, which is a part of `output`."""
 
@@ -84,3 +87,8 @@ def as_micro_dollars(dollars: object) -> int | None:
 def without_cached(total: int | None, *cached: int | None) -> int | None:
     """Return the input without its cached part, for vendors whose input includes it."""
     return None if total is None else max(total - sum(count or 0 for count in cached), 0)
+
+
+def mark_cache_write(usage: Usage) -> Usage:
+    """Mark cache writes whose lifetime is unknown as an estimate: they are taken for the default of five minutes."""
+    return usage._replace(estimated=("cache_write_5m",)) if usage.cache_write_5m else usage

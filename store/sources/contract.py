@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from store.conversations.derive import DerivedRows
     from store.model.entry import Json, NewEntry
     from store.model.session import Session, SessionFields
+    from store.model.usage import Usage
     from store.sources.kit.write_plan import ForeignRows, WriteBackEdits, WritePlan
 
 
@@ -340,6 +341,13 @@ class Source(ABC):
     def git_branch(self, record: Json) -> str:
         """Return the git branch that a record names; empty when it names none."""
         return ""
+
+    def usage_reader(self) -> Callable[[Json], Usage | None] | None:
+        """Return a function that gets the records of one session in order, and returns the usage in each.
+
+        Usage that is already stored with the tokens of entries needs no such function.
+        """
+        return None
 
     def list_processes(self) -> Iterable[tuple[str, int]] | None:
         """Return the native id of each session that a process works on, and the process, as the agent lists them.

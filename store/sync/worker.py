@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,8 @@ class Follower:
         self._priority_ids: set[str] = set()
         self._packing: Iterator[None] = iter(())
         "Packs the store in short steps. It ends when there is nothing left to pack."
+        self._has_derived = False
+        "Is true when the usage of older sessions was derived since the last sync."
 
     def run(self, report_idle: Callable[[bool], object] = bool) -> None:
         """Sync until `stop` is called. After each sync, report whether anything changed."""
@@ -83,8 +86,9 @@ class Follower:
                 began = time.thread_time()
                 has_changed = self._sync_once()
                 if has_changed or is_first:
-                    self._packing, is_first = pack_store(self._store), False
-                report_idle(has_changed)
+                    self._packing, is_first = chain(self._derive_usage(), pack_store(self._store)), False
+                report_idle(has_changed or self._has_derived)
+                self._has_derived = False
                 if self._is_stopped.is_set():
                     return
                 self._wait(time.thread_time() - began)
@@ -151,6 +155,18 @@ class Follower:
             due_at = min(self._all_due_at, time.monotonic() + longest)
             self._pack_until(due_at)
             self._watcher.wait_for_change(max(due_at - time.monotonic(), 0))
+
+    def _derive_usage(self) -> Iterator[None]:
+        """Derive the usage of sessions that were stored before it was kept, one in each step."""
+        if not self._store.sessions.count_without_usage():
+            return
+        from store.usage.rederive import rederive_usage  # needed once in the life of a store
+
+        for done, total in rederive_usage(self._store):
+            self._report_progress(Progress(Report("usage", ""), done, total))
+            yield
+        self._has_derived = True
+        self._watcher.wake()
 
     def _pack_until(self, due_at: float) -> None:
         """Pack the store until a sync is due, a foreign store changes, or nothing is left to pack."""

@@ -12,11 +12,9 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from store.model.usage import TOKEN_KINDS, Usage
+from store.model.entry import Tokens
+from store.model.usage import MAX_COUNT, TOKEN_KINDS, Usage, mark_cache_write
 from store.text.validate import replace_surrogates
-
-USAGE_VERSION = 1
-"""Is raised when sources understand more of the usage in their records. Stored sessions are then derived again."""
 
 MIN_UNIQUE_ID = 16
 """Is the length from which the id of a response is unique everywhere. Some servers only number their responses."""
@@ -24,7 +22,10 @@ MIN_UNIQUE_ID = 16
 UsageRow = tuple[Any, ...]
 """Holds: entry in its batch, call or 0, inherited, time, provider, model, a number for each kind, known, cost or -1."""
 
-_OUTPUT = 6 + TOKEN_KINDS.index("output")
+_MODEL = 5
+_FIRST_NUMBER = 6
+_KNOWN = _FIRST_NUMBER + len(TOKEN_KINDS)
+_OUTPUT = _FIRST_NUMBER + TOKEN_KINDS.index("output")
 
 _IS_COUNTED_ELSEWHERE = """
     exists (
@@ -84,6 +85,8 @@ class UsageRows:
 
     def add(self, n: int, usage: Usage, model: str, created_at: str, *, inherited: bool) -> None:
         row = _build_row(n, usage, model, created_at, inherited)
+        if not any(row[_FIRST_NUMBER:_KNOWN]) and usage.cost is None:
+            return  # a request that failed, or whose numbers come later
         key = row[1] or n
         before = self._rows.get(key)
         if before is None or row[_OUTPUT] >= before[_OUTPUT]:
@@ -91,6 +94,14 @@ class UsageRows:
 
     def rows(self) -> list[UsageRow]:
         return list(self._rows.values())
+
+
+def usage_from_tokens(tokens: Tokens | None) -> Usage:
+    """Return the usage of an agent whose reader knows nothing but tokens."""
+    if tokens is None:
+        return Usage()
+    usage = Usage(tokens.input, tokens.cache_read, tokens.cache_write, output=tokens.output)
+    return mark_cache_write(usage)
 
 
 def _build_row(n: int, usage: Usage, model: str, created_at: str, inherited: bool) -> UsageRow:
@@ -115,7 +126,10 @@ def _hash_call(usage: Usage) -> int:
 def write_usage(connection: sqlite3.Connection, session: int, first_entry: int, rows: Iterable[UsageRow]) -> None:
     """Insert or replace the rows of a batch. The entries and their session are written before."""
     rows = list(rows)
-    connection.executemany(_ADD_MODEL, {row[4:6] for row in rows})
+    if not all(row[_MODEL] for row in rows):
+        names = connection.execute("select provider, model from sessions where key = ?", (session,)).fetchone()
+        rows = [row if row[_MODEL] else (*row[: _MODEL - 1], *names, *row[_MODEL + 1 :]) for row in rows]
+    connection.executemany(_ADD_MODEL, {row[_MODEL - 1 : _MODEL + 1] for row in rows})
     connection.executemany(_INSERT, [(*row, session, first_entry) for row in rows])
 
 
@@ -137,3 +151,34 @@ def delete_usage(connection: sqlite3.Connection, session: int) -> None:
     connection.execute(_COUNT_NONE, (session,))
     connection.execute(_COUNT_TWINS, (session,))
     connection.execute("delete from usage where session = ?", (session,))
+
+
+_ADD_SESSION_MODEL = """
+    insert or ignore into usage_models (provider, model) select provider, model from sessions where key = ?
+"""
+# The row belongs to the header. Some agents know the total only, which is then taken for input.
+_WRITE_TOTALS = f"""
+    insert into usage (session, call, entry, model, at, {_NUMBERS}, known, reported_cost, counted)
+    select key, head, head,
+        (select key from usage_models where provider = sessions.provider and model = sessions.model),
+        coalesce(cast(strftime('%s', updated_at) as integer), 0),
+        min(iif(tokens_input + tokens_output > 0, tokens_input, tokens_total), {MAX_COUNT}),
+        min(max(tokens_cached - coalesce(tokens_cache_write, 0), 0), {MAX_COUNT}),
+        min(coalesce(tokens_cache_write, 0), {MAX_COUNT}), 0, min(tokens_output, {MAX_COUNT}), 0, :known,
+        iif(cost between 0 and 1e6, cast(round(cost * 1e6) as integer), null), 1
+    from sessions where key = :session and head is not null and tokens_total > 0
+        and not exists (select 1 from usage where session = :session and call != sessions.head)
+    on conflict (session, call) do update set at = excluded.at, model = excluded.model, input = excluded.input,
+        cache_read = excluded.cache_read, cache_write_5m = excluded.cache_write_5m, output = excluded.output,
+        reported_cost = excluded.reported_cost
+"""
+_TOTALS = Usage(0, 0, 0, output=0, estimated=("input", "cache_read", "cache_write_5m", "output"))
+
+
+def write_session_totals(connection: sqlite3.Connection, session: int) -> None:
+    """Write a row for an agent that reports the tokens of a session, but not of its responses.
+
+    It is an estimate: such totals may leave out requests, or be those of the last one.
+    """
+    connection.execute(_ADD_SESSION_MODEL, (session,))
+    connection.execute(_WRITE_TOTALS, {"session": session, "known": _TOTALS.pack_numbers()[-1]})

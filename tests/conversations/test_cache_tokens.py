@@ -52,6 +52,9 @@ def test_the_input_of_copilot_includes_what_was_read_and_written(
         "cached": 50,
         "cache_read": 40,
         "cache_write": 10,
+        "cache_write_5m": 10,
+        "cache_write_1h": 0,
+        "reasoning": 0,
         "total": 100 + output,
     }
 

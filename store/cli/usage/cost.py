@@ -8,7 +8,14 @@ from store.cli import json_output, output
 from store.cli.json_output import JsonObject, dollars
 from store.cli.options import NON_NEGATIVE_INT, json_option, session_id_argument, with_store
 from store.cli.output import Span, TerminalText, format_count, write
-from store.cli.usage.money import UNPRICED, describe_prices, format_cost, format_rate, format_tokens
+from store.cli.usage.money import (
+    UNPRICED,
+    describe_prices,
+    format_cost,
+    format_rate,
+    format_tokens,
+    warn_of_missing_usage,
+)
 from store.errors import NotFound
 from store.model.statistics import CostExplanation, CostLine, Figures, TurnCost
 from store.model.usage import MICRO_DOLLARS, TOKEN_KINDS
@@ -29,6 +36,7 @@ def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None
     last = store.chains.last_turn(session.key)
     if turn is not None and turn > last:
         raise NotFound(f"No such turn: {turn}. The last turn is {last}.")
+    warn_of_missing_usage(store)
     usage = store.usage.of_session(session)
     explanation = usage.explain(turn)
     turns = [row for row in usage.turn_costs() if turn in (None, row.turn)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from store.cli import output
 from store.model.statistics import TableInfo
 from store.model.usage import MICRO_DOLLARS
+from store.store import Store
 
 UNPRICED = "unpriced"
 
@@ -39,3 +40,9 @@ def describe_prices(table: TableInfo, *, is_estimated: bool = False) -> str:
     """Say where the rates come from."""
     estimate = " ~ marks sums with numbers that the agent did not report." if is_estimated else ""
     return f"API value by {table.name} {table.version} of {table.date} ({table.digest}).{estimate}"
+
+
+def warn_of_missing_usage(store: Store) -> None:
+    """Say on stderr that sessions are missing in a sum, because their usage is not derived yet."""
+    if count := store.sessions.count_without_usage():
+        output.notify(f"{output.format_count(count, 'session')} not counted yet. Run `backscroll sync` to count them.")

@@ -10,7 +10,7 @@ import click
 from store.cli import json_output, output, query_options
 from store.cli.options import json_option, with_store
 from store.cli.output import Span, TerminalText
-from store.cli.usage.money import describe_prices, format_cost, format_tokens
+from store.cli.usage.money import describe_prices, format_cost, format_tokens, warn_of_missing_usage
 from store.model.statistics import DIMENSIONS, Dimension, Figures, Statistics
 from store.search.query import parse_date
 from store.sources import source_label
@@ -51,6 +51,7 @@ def stats(
     explains queries.
     """
     query = query_options.parse_query(store, words, explain)
+    warn_of_missing_usage(store)
     found = store.usage.collect(by, query=query, period=parse_period(since, until))
     if as_json:
         output.emit_json(_to_json(found) | query_options.query_to_json(query))

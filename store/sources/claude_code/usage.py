@@ -16,10 +16,8 @@ def read_usage(record: Json) -> Usage | None:
     if not isinstance(usage, dict):
         return None
     model = as_str(message.get("model"))
-    if model == SYNTHETIC_MODEL:
-        if not usage.get("output_tokens"):
-            return None  # the program itself wrote the message, usually about an error
-        model = ""
+    if model == SYNTHETIC_MODEL and not usage.get("output_tokens"):
+        return None  # the program itself wrote the message, usually about an error
     written = as_tokens(usage.get("cache_creation_input_tokens"))
     by_lifetime = as_dict(usage.get("cache_creation"))
     five_minutes = as_tokens(by_lifetime.get("ephemeral_5m_input_tokens"))

@@ -6,7 +6,7 @@ The response items become messages; the events report times, tokens and how a ca
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from store.sources.kit.stamps import PATH_ERRORS, database_stamp, digest, plain_
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
+    from store.model.usage import Usage
     from store.sources.codex.reader import CodexReader
 
 _MAX_DETECT_FILES = 200
@@ -87,6 +88,11 @@ class Codex(Source):
 
         meta = as_dict(record).get("payload", record)
         return as_str(as_dict(as_dict(meta).get("git")).get("branch"))
+
+    def usage_reader(self) -> Callable[[Json], Usage | None]:
+        from store.sources.codex.usage import CodexUsageReader
+
+        return CodexUsageReader().read
 
     def can_fork(self, session: Session) -> bool:
         from store.sources.codex.fork import can_fork

@@ -22,6 +22,7 @@ from store.model.entry import (
     readable_text,
 )
 from store.model.session import SessionFields
+from store.sources.copilot.usage import read_usage
 from store.sources.kit import jsonl
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
 from store.sources.kit.record_tree import EntryParser, RecordTree, RecordTreeReader
@@ -208,7 +209,7 @@ class _CopilotEntryParser(EntryParser):
             case "tool.execution_complete":
                 return self._parse_tool_complete(data, as_str(event.get("timestamp")))
             case "session.usage_record":
-                return _parse_usage(as_dict(data.get("usage")))
+                return _parse_usage(event, as_dict(data.get("usage")))
             case "session.shutdown":
                 return self._parse_shutdown(data)
             case "session.compaction_complete" if as_str(data.get("summaryContent")):
@@ -305,13 +306,14 @@ def _parse_attachment(attachment: Mapping[str, Json]) -> Attachment:
     )
 
 
-def _parse_usage(usage: Mapping[str, Json]) -> NewEntry:
+def _parse_usage(event: Mapping[str, Json], usage: Mapping[str, Json]) -> NewEntry:
     """Return an event with the tokens of a model call."""
     return NewEntry(
         kind="event",
         text=as_str(usage.get("model")),
         message_key=as_str(usage.get("apiCallId")),
         tokens=_parse_tokens(usage),
+        usage=read_usage(event),
     )
 
 

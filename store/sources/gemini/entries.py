@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from store.model.entry import Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult, readable_text
+from store.sources.gemini.usage import read_usage
 from store.sources.kit import jsonl
 from store.sources.kit.gemini_parts import (
     call_id,
@@ -274,7 +275,12 @@ class Replay:
             return None
         self.ended_at = max(self.ended_at, time)
         return NewEntry(
-            role="assistant", parts=tuple(parts), model=as_str(message.get("model")), tokens=tokens, created_at=time
+            role="assistant",
+            parts=tuple(parts),
+            model=as_str(message.get("model")),
+            tokens=tokens,
+            created_at=time,
+            usage=read_usage(message) if tokens else None,
         )
 
     def _count_new_tokens(self, name: str, usage: GeminiMessage) -> Tokens | None:

@@ -3,7 +3,7 @@ grows, removed by a rewind, and repeated on resume."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from store.sources.kit.transcript_source import Layout, TranscriptSource
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
+    from store.model.usage import Usage
 
 
 def _is_chat(path: Path) -> bool:
@@ -52,6 +53,11 @@ class Gemini(TranscriptSource):
         from store.sources.gemini.reader import find_expiry
 
         return find_expiry(Path(locator), self.files)
+
+    def usage_reader(self) -> Callable[[Json], Usage | None]:
+        from store.sources.gemini.usage import read_usage
+
+        return read_usage
 
     def resume(self, session: Session) -> ResumeCommand:
         native, _, branch = session.native_id.partition("/")

@@ -26,6 +26,7 @@ from store.model.entry import (
 )
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
 from store.sources.opencode.outputs import read_full_output
+from store.sources.opencode.usage import read_usage
 
 _FINISHED_STATUSES = ("completed", "error")
 _EVENT_TYPES = ("step-start", "step-finish", "snapshot", "patch", "compaction")
@@ -109,7 +110,9 @@ class OpencodeEntryReader:
             yield OpencodeEntry(entry, part_settled, message.id, part.id, _find_sub_agent_id(part))
         has_step_tokens = any(as_dict(part.data).get("type") == "step-finish" for part in parts)
         message_entry = _build_message_entry(message)
-        message_entry.tokens = None if has_step_tokens else _parse_tokens(message.data.get("tokens"))
+        if not has_step_tokens:
+            message_entry.tokens = _parse_tokens(message.data.get("tokens"))
+            message_entry.usage = read_usage(message.data, message.data)
         yield OpencodeEntry(message_entry, settled, message.id, "")
 
     def _parse_part(self, message: OpencodeMessage, part: OpencodePart, *, prompt: bool) -> NewEntry:
@@ -134,7 +137,8 @@ class OpencodeEntryReader:
             case "agent":
                 return NewEntry(kind="event", role=role, text=as_str(data.get("name")))
             case _ if kind in _EVENT_TYPES:
-                return NewEntry(kind="event", role=role, tokens=_parse_tokens(data.get("tokens")))
+                usage = read_usage(data, message.data)
+                return NewEntry(kind="event", role=role, tokens=_parse_tokens(data.get("tokens")), usage=usage)
         return NewEntry(kind="unknown", parts=(Opaque(kind, part.data),))
 
     def _parse_tool(self, data: Mapping[str, Json]) -> Iterator[Part]:

@@ -12,6 +12,7 @@ from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time,
 from store.sources.kit.record_tree import EntryParser, RecordTree, RecordTreeReader
 from store.sources.kit.transcripts import Branch, Node
 from store.sources.pi.source import Pi
+from store.sources.pi.usage import read_usage
 from store.text.validate import replace_surrogates
 
 _ID_IN_FILE_NAME = re.compile(r"_([^_/\\]+)\.jsonl$")
@@ -92,7 +93,9 @@ class _PiEntryParser(EntryParser):
         record = as_dict(value)
         kind = as_str(record.get("type"))
         if kind == "message":
-            return _parse_message(as_dict(record.get("message")), as_str(record.get("id")))
+            entry = _parse_message(as_dict(record.get("message")), as_str(record.get("id")))
+            entry.usage = read_usage(record)
+            return entry
         if kind == "compaction":
             return NewEntry(kind="compaction", text=as_str(record.get("summary")))
         if kind == "branch_summary":

@@ -13,6 +13,7 @@ from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
 from store.sources.kit.record_tree import EntryParser, RecordTree
 from store.sources.kit.stamps import digest
 from store.sources.kit.transcripts import Node
+from store.sources.qwen.usage import read_usage
 from store.text.validate import encode_derived, replace_surrogates
 
 _TYPED_SUBTYPES = ("", "mid_turn_user_message")
@@ -132,6 +133,7 @@ def _parse_answer(record: Mapping[str, Json], parts: tuple[Part, ...]) -> NewEnt
         model=as_str(record.get("model")),
         message_key=as_str(record.get("uuid")),
         tokens=_parse_tokens(as_dict(record.get("usageMetadata"))),
+        usage=read_usage(record),
     )
 
 

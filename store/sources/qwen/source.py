@@ -4,7 +4,7 @@ messages in the format of Gemini CLI."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from store.sources.kit.transcript_source import Layout, TranscriptSource
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
+    from store.model.usage import Usage
 
 
 class Qwen(TranscriptSource):
@@ -44,6 +45,11 @@ class Qwen(TranscriptSource):
         from store.sources.qwen.reader import QwenRecordTree
 
         return RecordTreeReader(root, self.files, QwenRecordTree)
+
+    def usage_reader(self) -> Callable[[Json], Usage | None]:
+        from store.sources.qwen.usage import read_usage
+
+        return read_usage
 
     def resume(self, session: Session) -> ResumeCommand:
         native, _, branch = session.native_id.partition("/")

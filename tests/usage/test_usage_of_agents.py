@@ -1,0 +1,218 @@
+"""These tests check the usage of every agent, when it is read and when it is derived again from stored records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from source_samples import DATA, SAMPLES
+
+from store import Store
+from store.model.statistics import TokenCounts
+from store.model.usage import USAGE_VERSION
+from store.sync.refresh import sync_targets
+from store.sync.targets import find_targets
+from store.usage.rederive import rederive_usage
+
+WITH_USAGE = {
+    "pingu",
+    "claude",
+    "codex",
+    "pi",
+    "crush",
+    "goose",
+    "gemini",
+    "llm",
+    "qwen",
+    "copilot",
+    "opencode",
+    "atif",
+}
+"""Are the agents whose samples have tokens."""
+
+ROWS = """
+    select session, call, entry, usage_models.provider, usage_models.model, at, input, cache_read, cache_write_5m,
+        cache_write_1h, output, reasoning, known, reported_cost, counted
+    from usage join usage_models on usage_models.key = usage.model order by session, call
+"""
+RECORDED_WITH_STEPS = {"opencode", "atif"}
+"""Are agents whose costs and reasoning are in records that only their readers understand."""
+
+
+def sync(store: Store, path: Path) -> None:
+    list(sync_targets(store, find_targets([str(path)])))
+
+
+def forget_usage(store: Store) -> None:
+    """Make the store look like one that was written before usage was kept."""
+    with store.transaction() as connection:
+        connection.execute("delete from usage")
+        connection.execute("update sessions set usage_version = 0")
+
+
+def totals(store: Store) -> TokenCounts:
+    return store.usage.collect("month").totals.tokens
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_usage_agrees_with_the_tokens_of_sessions(name: str, store: Store, tmp_path: Path) -> None:
+    sync(store, SAMPLES[name](tmp_path))
+    (expected,) = store.row("select sum(tokens_total) from sessions")
+    assert totals(store).total == expected
+    assert bool(expected) is (name in WITH_USAGE)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_usage_that_is_derived_again_is_the_same(name: str, store: Store, tmp_path: Path) -> None:
+    sync(store, SAMPLES[name](tmp_path))
+    rows, tokens = store.rows(ROWS), totals(store)
+    forget_usage(store)
+    assert totals(store).total == 0
+    assert store.sessions.count_without_usage() > 0
+    list(rederive_usage(store))
+    assert store.sessions.count_without_usage() == 0
+    if name in RECORDED_WITH_STEPS:
+        assert totals(store)._replace(reasoning=0) == tokens._replace(reasoning=0)
+    elif name == "gemini":  # a message that is written again belongs to its last record then
+        assert [row[3:5] + row[6:] for row in store.rows(ROWS)] == [row[3:5] + row[6:] for row in rows]
+    else:
+        assert store.rows(ROWS) == rows
+
+
+def test_deriving_again_continues_where_it_stopped(store: Store, tmp_path: Path) -> None:
+    sync(store, SAMPLES["claude"](tmp_path))
+    tokens = totals(store)
+    forget_usage(store)
+    total = store.sessions.count_without_usage()
+    steps = rederive_usage(store)
+    assert next(steps) == (1, total)
+    steps.close()  # type: ignore[attr-defined]
+    assert store.sessions.count_without_usage() == total - 1
+    assert [step.done for step in rederive_usage(store)] == list(range(1, total))
+    assert totals(store) == tokens
+
+
+def test_a_record_that_cannot_be_read_does_not_stop_deriving(store: Store, tmp_path: Path) -> None:
+    sync(store, SAMPLES["claude"](tmp_path))
+    forget_usage(store)
+    with store.transaction() as connection:
+        connection.execute("update records set data = cast('no json' as blob), block = null, length = 7, behind = 0")
+    list(rederive_usage(store))
+    assert store.sessions.count_without_usage() == 0
+
+
+def test_sync_derives_the_usage_of_an_older_store(store: Store, tmp_path: Path) -> None:
+    from store.cli.sync_runner import sync_with_progress_bar
+
+    sample = SAMPLES["codex"](tmp_path)
+    sync(store, sample)
+    tokens = totals(store)
+    forget_usage(store)
+    sync_with_progress_bar(store, find_targets([str(sample)]))
+    assert totals(store) == tokens
+    assert store.row("select min(usage_version) from sessions where head is not null") == (USAGE_VERSION,)
+
+
+# ── an independent count ──────────────────────────────────────────────────────────────────────────
+
+
+def read_lines(name: str, pattern: str = "*.jsonl") -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path in sorted((DATA / name).rglob(pattern)):
+        for line in path.read_text("utf-8", "replace").splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                yield path, value
+
+
+def count_claude() -> TokenCounts:
+    """Count every message id of a file once, with its largest numbers, and no message of a file that was copied."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    copied = {record["uuid"] for _, record in read_lines("claude") if "forkedFrom" in record}
+    first_files: dict[str, Path] = {}
+    for path, record in read_lines("claude"):
+        message = record.get("message")
+        if record.get("type") != "assistant" or not isinstance(message, dict) or record.get("uuid") in copied:
+            continue
+        usage = message.get("usage")
+        if not usage or first_files.setdefault(record["uuid"], path) != path:
+            continue
+        numbers = [usage.get(f"{name}_tokens", 0) for name in ("input", "cache_read_input", "cache_creation_input")]
+        numbers += [0, usage.get("output_tokens", 0), 0]
+        key = (str(path), message.get("id") or record["uuid"])
+        counts[key] = [max(pair) for pair in zip(numbers, counts.get(key, numbers), strict=True)]
+    return TokenCounts(*map(sum, zip(*counts.values(), strict=True)))
+
+
+def count_pi() -> TokenCounts:
+    seen: dict[str, dict[str, int]] = {}
+    for number, (_, record) in enumerate(read_lines("pi")):
+        message = record.get("message")
+        if isinstance(message, dict) and message.get("usage"):
+            seen[record.get("id", f"line {number}")] = message["usage"]
+    names = ("input", "cacheRead", "cacheWrite", "", "output", "")
+    return TokenCounts(*(sum(usage.get(name, 0) for usage in seen.values()) for name in names))
+
+
+def count_qwen() -> TokenCounts:
+    counts = []
+    for _, record in read_lines("qwen"):
+        if usage := record.get("usageMetadata"):
+            prompt, cached, answer, thoughts = (
+                usage.get(name, 0)
+                for name in (
+                    "promptTokenCount",
+                    "cachedContentTokenCount",
+                    "candidatesTokenCount",
+                    "thoughtsTokenCount",
+                )
+            )
+            is_apart = prompt + answer + thoughts <= usage["totalTokenCount"]
+            counts.append((prompt - cached, cached, 0, 0, answer + thoughts * is_apart, thoughts))
+    return TokenCounts(*map(sum, zip(*counts, strict=True)))
+
+
+def count_gemini() -> TokenCounts:
+    messages: dict[tuple[str, str], dict[str, int]] = {}
+
+    def collect(session: str, value: Any) -> None:
+        if isinstance(value, dict):
+            if isinstance(value.get("tokens"), dict) and "id" in value:
+                messages[session, value["id"]] = value["tokens"]
+            for child in value.values():
+                collect(session, child)
+        elif isinstance(value, list):
+            for child in value:
+                collect(session, child)
+
+    for path in sorted((DATA / "gemini").rglob("*.json*")):
+        session = path.stem.rpartition("-")[2]
+        for line in path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]:
+            collect(session, json.loads(line))
+    counts = [
+        (
+            usage["input"] - usage.get("cached", 0) + usage.get("tool", 0),
+            usage.get("cached", 0),
+            0,
+            0,
+            usage["output"] + usage.get("thoughts", 0),
+            usage.get("thoughts", 0),
+        )
+        for usage in messages.values()
+    ]
+    return TokenCounts(*map(sum, zip(*counts, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("claude", count_claude), ("pi", count_pi), ("qwen", count_qwen), ("gemini", count_gemini)]
+)
+def test_totals_equal_an_independent_count(
+    name: str, count: Callable[[], TokenCounts], store: Store, tmp_path: Path
+) -> None:
+    sync(store, SAMPLES[name](tmp_path))
+    assert totals(store) == count()
