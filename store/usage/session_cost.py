@@ -159,11 +159,15 @@ class SessionUsage:
             for row in rows
         ]
 
+    def list_compactions(self) -> list[int]:
+        """Return the seqs of the compactions."""
+        return [seq for (seq,) in self._store.rows(_SELECT_COMPACTIONS, self._session.key)]
+
     def turn_costs(self) -> list[TurnCost]:
         """Return what each turn cost that has a response, in their order."""
         with self._store.snapshot():
             responses = self.list_responses()
-            compactions = [seq for (seq,) in self._store.rows(_SELECT_COMPACTIONS, self._session.key)]
+            compactions = self.list_compactions()
         total_cost = sum(response.cost or 0 for response in responses)
         total_tokens = sum(response.tokens.total for response in responses)
         turns: list[TurnCost] = []
@@ -200,7 +204,7 @@ class SessionUsage:
         """Return how full the context window was at each response."""
         with self._store.snapshot():
             responses = self.list_responses()
-            compactions = [seq for (seq,) in self._store.rows(_SELECT_COMPACTIONS, self._session.key)]
+            compactions = self.list_compactions()
         points: list[ContextPoint] = []
         before = -1
         for response in responses:

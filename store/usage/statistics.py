@@ -20,6 +20,7 @@ from store.model.statistics import (
     Statistics,
     StatisticsRow,
     TokenCounts,
+    Waste,
 )
 from store.model.usage import TOKEN_KINDS
 from store.search.query import Query
@@ -159,6 +160,13 @@ class UsageStatistics:
         from store.usage.session_cost import SessionUsage
 
         return SessionUsage(self._store, session)
+
+    def find_waste(self, sessions: Iterable[Session]) -> list[Waste]:
+        """Return what these sessions wasted, the largest number of tokens first. It reads all their tool calls."""
+        from store.usage.waste import find_waste
+
+        found = [waste for session in sessions for waste in find_waste(self._store, session)]
+        return sorted(found, key=lambda waste: -waste.tokens)
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────
 

@@ -120,6 +120,23 @@ def test_cost_explains_a_turn(cli: CommandLine) -> None:
     assert cli("cost", "first", "--turn", "9").status == 1
 
 
+def test_cost_names_waste(cli: CommandLine, store: Store) -> None:
+    assert cli("cost", "first", "--json").json["waste"] == []
+    session = store.sessions.get("other")
+    for number in range(3):
+        call, result = (
+            ToolCall(f"w{number}", "bash", {"command": "make"}),
+            ToolResult(f"w{number}", "no", is_error=True),
+        )
+        store.chains.append(
+            session.key,
+            [NewEntry(role="assistant", parts=(call,)), NewEntry(role="tool", parts=(result,), is_prompt=False)],
+        )
+    (waste,) = cli("cost", "other", "--json").json["waste"]
+    assert {"kind": "command failed again", "turns": [1], "subject": "make", "count": 3}.items() <= waste.items()
+    assert ["command failed again", "3", "~1", "1", "make"] in cli("cost", "other").rows
+
+
 def test_cost_as_text(cli: CommandLine) -> None:
     lines = cli("cost", "first").lines
     assert "\t".join(["", "", "cache write 1h", "400", "10", "0.004000", "anthropic/claude-opus-4-8"]) in lines

@@ -17,7 +17,7 @@ from store.cli.usage.money import (
     warn_of_missing_usage,
 )
 from store.errors import NotFound
-from store.model.statistics import CostExplanation, CostLine, Figures, TurnCost
+from store.model.statistics import CostExplanation, CostLine, Figures, TurnCost, Waste
 from store.model.usage import MICRO_DOLLARS, TOKEN_KINDS
 from store.store import Store
 
@@ -40,8 +40,9 @@ def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None
     usage = store.usage.of_session(session)
     explanation = usage.explain(turn)
     turns = [row for row in usage.turn_costs() if turn in (None, row.turn)]
+    waste = [found for found in store.usage.find_waste([session]) if turn is None or turn in found.turns]
     if as_json:
-        output.emit_json(_to_json(explanation, turns))
+        output.emit_json(_to_json(explanation, turns) | {"waste": [_waste_to_json(found) for found in waste]})
         return
     if not explanation.lines and not explanation.subagents:
         has_copies = explanation.not_counted > 0
@@ -49,6 +50,7 @@ def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None
         return
     _write_lines(explanation)
     _write_turns(turns)
+    _write_waste(waste)
     _write_sums(explanation)
     output.notify(describe_prices(explanation.prices))
 
@@ -105,6 +107,23 @@ def _write_turns(turns: list[TurnCost]) -> None:
             for turn in turns
         ],
     )
+
+
+def _write_waste(waste: list[Waste]) -> None:
+    if not waste:
+        return
+    write("")
+    rows: list[list[Span]] = [
+        [
+            TerminalText(found.kind, "bad"),
+            str(found.count),
+            f"{'~' if found.is_estimated else ''}{format_tokens(found.tokens)}",
+            ", ".join(map(str, found.turns)),
+            found.subject,
+        ]
+        for found in waste
+    ]
+    output.print_table(["waste", ":times", ":tokens", "turns", "what"], rows)
 
 
 def _write_sums(explanation: CostExplanation) -> None:
@@ -170,6 +189,18 @@ def _line_to_json(line: CostLine) -> JsonObject:
         "own_rate": line.is_own_rate,
         "estimated": list(line.estimated),
         "reported_cost_usd": dollars(line.reported_cost),
+    }
+
+
+def _waste_to_json(waste: Waste) -> JsonObject:
+    return {
+        "kind": waste.kind,
+        "turns": list(waste.turns),
+        "subject": waste.subject,
+        "count": waste.count,
+        "tokens": waste.tokens,
+        "cost_usd": dollars(waste.cost),
+        "estimated": waste.is_estimated,
     }
 
 

@@ -1,0 +1,146 @@
+"""This module finds waste in a session: what was read, run, sent or cached again without need. It counts, and never
+guesses whether something was useful; docs/cost.md has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from store.formats.file_changes import find_changes, find_command, find_paths, is_shell_tool
+from store.model.entry import PairedCall, readable_text
+from store.model.session import Session
+from store.model.statistics import Waste
+from store.model.usage import MICRO_DOLLARS
+from store.text.validate import encode_derived
+from store.usage.session_cost import Response, SessionUsage
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+MIN_READS = 3
+"""Is how often the same part of a file is read until it is a finding."""
+
+MIN_FAILURES = 3
+"""Is how often the same command fails until it is a finding."""
+
+LARGE_OUTPUT_BYTES = 50_000
+BYTES_PER_TOKEN = 4
+"""Is about how many bytes a token has, in English and in code."""
+
+CACHE_LIFETIME_SECONDS = 300
+"""Is how long the vendors keep a cache by default."""
+
+_READING_WORDS = ("read", "view", "open_file", "cat_file")
+
+
+def find_waste(store: Store, session: Session) -> list[Waste]:
+    """Return what a session wasted, the largest number of tokens first."""
+    usage = SessionUsage(store, session)
+    with store.snapshot():
+        calls = store.chains.tool_calls(session.key)
+        responses = usage.list_responses()
+        compactions = usage.list_compactions()
+    found = [
+        *_find_repeated_reads(session, calls),
+        *_find_repeated_failures(session, calls),
+        *_find_large_outputs(session, calls, responses, compactions),
+        *_find_cache_misses(session, responses),
+    ]
+    return sorted(found, key=lambda waste: (-waste.tokens, waste.turns))
+
+
+class _Read(NamedTuple):
+    turn: int
+    size: int
+    "Is the length of the result in bytes."
+
+
+def _find_repeated_reads(session: Session, calls: Iterable[PairedCall]) -> Iterator[Waste]:
+    """Find parts of files that were read again although the session had not changed the file in between."""
+    reads: dict[tuple[str, bytes], list[_Read]] = {}
+    for call in calls:
+        if call.status != "ok":
+            continue
+        changed = {change.path for change in find_changes(call.name, call.arguments)}
+        if changed:
+            for key in [key for key in reads if key[0] in changed]:
+                yield from _repeated_read(session, key[0], reads.pop(key))
+        elif _is_reading_tool(call.name):
+            for path in find_paths(call.name, call.arguments):
+                read = _Read(call.turn, _count_bytes(call))
+                reads.setdefault((path, encode_derived(call.arguments)), []).append(read)
+    for (path, _), own in reads.items():
+        yield from _repeated_read(session, path, own)
+
+
+def _repeated_read(session: Session, path: str, reads: Sequence[_Read]) -> Iterator[Waste]:
+    if len(reads) >= MIN_READS:
+        tokens = sum(read.size for read in reads[1:]) // BYTES_PER_TOKEN
+        turns = tuple(dict.fromkeys(read.turn for read in reads))
+        yield Waste("file read again", session.id, turns, path, len(reads), tokens, None)
+
+
+def _is_reading_tool(name: str) -> bool:
+    return not is_shell_tool(name) and any(word in name.lower() for word in _READING_WORDS)
+
+
+def _find_repeated_failures(session: Session, calls: Iterable[PairedCall]) -> Iterator[Waste]:
+    failures: dict[str, list[PairedCall]] = {}
+    for call in calls:
+        if call.status == "error" and (command := find_command(call.name, call.arguments)):
+            failures.setdefault(command.strip(), []).append(call)
+    for command, own in failures.items():
+        if len(own) >= MIN_FAILURES:
+            turns = tuple(dict.fromkeys(call.turn for call in own))
+            tokens = sum(map(_count_bytes, own[1:])) // BYTES_PER_TOKEN
+            yield Waste("command failed again", session.id, turns, command, len(own), tokens, None)
+
+
+def _find_large_outputs(
+    session: Session, calls: Iterable[PairedCall], responses: Sequence[Response], compactions: Sequence[int]
+) -> Iterator[Waste]:
+    """Find outputs that were in the context of later requests. The first request that has one is not counted."""
+    for call in calls:
+        if call.result_entry is None or (size := _count_bytes(call)) <= LARGE_OUTPUT_BYTES:
+            continue
+        seq = int(call.result_entry.rpartition("#")[2])
+        end = next((compaction for compaction in compactions if compaction > seq), None)
+        later = [response for response in responses if response.seq > seq and (end is None or response.seq < end)][1:]
+        # An output that was cut when it was sent cannot be larger than the context.
+        tokens = min(size // BYTES_PER_TOKEN, max((response.tokens.context for response in later), default=0))
+        if later and tokens:
+            costs = [tokens * response.rates.cache_read // MICRO_DOLLARS for response in later if response.rates]
+            turns = tuple(dict.fromkeys([call.turn, *(response.turn for response in later)]))
+            cost = sum(costs) if costs else None
+            yield Waste("large output resent", session.id, turns, call.name, len(later), tokens * len(later), cost)
+
+
+def _find_cache_misses(session: Session, responses: Sequence[Response]) -> Iterator[Waste]:
+    """Find requests that sent again what the one before had in the cache, after a pause that was too long for it."""
+    for before, after in pairwise(responses):
+        if _seconds_between(before.at, after.at) <= CACHE_LIFETIME_SECONDS:
+            continue
+        cached = before.tokens.cache_read + before.tokens.cache_write_5m + before.tokens.cache_write_1h
+        missed = cached - after.tokens.cache_read
+        sent_again = min(missed, after.tokens.cache_write_5m + after.tokens.cache_write_1h + after.tokens.input)
+        if not cached or sent_again * 2 < cached:
+            continue
+        cost = None
+        if after.rates:
+            rates = after.rates
+            full = rates.cache_write_5m if after.tokens.cache_write_5m else rates.cache_write_1h
+            full = full if after.tokens.cache_write_5m + after.tokens.cache_write_1h else rates.input
+            cost = max(sent_again * (full - rates.cache_read) // MICRO_DOLLARS, 0)
+        turns = (after.turn,)
+        yield Waste("cache missed after a pause", session.id, turns, "", 1, sent_again, cost, is_estimated=False)
+
+
+def _seconds_between(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+def _count_bytes(call: PairedCall) -> int:
+    return len(readable_text(call.result).encode("utf-8", "replace"))
