@@ -34,7 +34,7 @@ def list_actions(screen: Screen[object]) -> list[Action]:
         if not binding.id or not enabled:
             continue
         keys = screen.app.get_key_display(binding)
-        if binding.id in actions:
+        if binding.id in actions and keys != actions[binding.id].keys:
             keys = f"{actions[binding.id].keys}  {keys}"
         help_text = tooltip or binding.tooltip or binding.description
         actions[binding.id] = Action(binding.id, keys, binding.description, help_text, binding.action, node)

@@ -28,6 +28,7 @@ from store.formats.comparison import (
     describe_turn,
     list_call_blocks,
     list_entry_blocks,
+    list_prompt_words,
 )
 from store.model.entry import ToolCall, ToolResult
 from store.model.session import Session, entry_id
@@ -221,7 +222,8 @@ class _SessionComparison:
         for start in range(0, len(unknown), TURNS_PER_PAGE):
             for turn in self._timelines.load_turns(self._sessions[side].key, unknown[start : start + TURNS_PER_PAGE]):
                 # The texts are not kept. A hash of 64 bits is different for different texts, except on purpose.
-                keys.append(TurnKey(turn.n, hash(turn.prompt), hash(describe_turn(turn))))
+                words = list_prompt_words(turn.prompt)
+                keys.append(TurnKey(turn.n, hash(turn.prompt), hash(describe_turn(turn)), words))
             self._progress(read + len(keys), total)
         return keys
 

@@ -7,6 +7,7 @@ aligned by those that occur once in both conversations, so that ten thousand of 
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,12 @@ from store.model.entry import (
     Turn,
     readable_text,
 )
+
+MAX_SIMILARITY_CHECKS = 40_000
+"""Limits the pairs of prompts that are compared word by word between two turns that both sides have."""
+
+SIMILARITY_CHARACTERS = 400
+"""Limits the beginning of a prompt whose words are compared."""
 
 SectionKind = Literal["shared", "changed", "left", "right"]
 """Says whether both sides have the same, both have different versions, or only one side has it."""
@@ -133,6 +140,8 @@ class TurnKey(NamedTuple):
     n: int
     prompt: Hashable
     content: Hashable
+    words: frozenset[str] = frozenset()
+    "Are words of the prompt, by which similar turns are found."
 
 
 class AlignedTurns(NamedTuple):
@@ -143,7 +152,7 @@ class AlignedTurns(NamedTuple):
 
 
 def align_turns(left: Sequence[TurnKey], right: Sequence[TurnKey]) -> list[AlignedTurns]:
-    """Say which turns both conversations share, which have the same prompt, and which only one has."""
+    """Say which turns both conversations share, which have the same or a similar prompt, and which only one has."""
     aligned: list[AlignedTurns] = []
     matches = _match([key.content for key in left], [key.content for key in right])
     left_at = right_at = 0
@@ -164,16 +173,43 @@ def align_turns(left: Sequence[TurnKey], right: Sequence[TurnKey]) -> list[Align
 def _align_gap(
     left: Sequence[TurnKey], right: Sequence[TurnKey], left_gap: range, right_gap: range
 ) -> Iterator[AlignedTurns]:
-    """Yield the turns between two shared ones: those with the same prompt as pairs, the others of each side alone."""
+    """Yield the turns between two shared ones: those with the same prompt as pairs, and the others around them."""
     prompts = _match([left[n].prompt for n in left_gap], [right[n].prompt for n in right_gap])
     left_at, right_at = left_gap.start, right_gap.start
     for left_index, right_index in [*prompts, (len(left_gap), len(right_gap))]:
         left_end, right_end = left_gap.start + left_index, right_gap.start + right_index
-        yield from (AlignedTurns("left", range(n, n + 1), range(0)) for n in range(left_at, left_end))
-        yield from (AlignedTurns("right", range(0), range(n, n + 1)) for n in range(right_at, right_end))
+        yield from _pair_similar(left, right, range(left_at, left_end), range(right_at, right_end))
         if left_index < len(left_gap):
             yield AlignedTurns("changed", range(left_end, left_end + 1), range(right_end, right_end + 1))
         left_at, right_at = left_end + 1, right_end + 1
+
+
+def _pair_similar(
+    left: Sequence[TurnKey], right: Sequence[TurnKey], left_gap: range, right_gap: range
+) -> Iterator[AlignedTurns]:
+    """Yield the turns of a gap in order: those with a similar prompt as pairs, the others of each side alone."""
+    right_at = right_gap.start
+    is_small = len(left_gap) * len(right_gap) <= MAX_SIMILARITY_CHECKS
+    for n in left_gap:
+        rights = range(right_at, right_gap.stop) if is_small else range(0)
+        similar = next((m for m in rights if _is_similar(left[n].words, right[m].words)), None)
+        if similar is None:
+            yield AlignedTurns("left", range(n, n + 1), range(0))
+            continue
+        yield from (AlignedTurns("right", range(0), range(m, m + 1)) for m in range(right_at, similar))
+        yield AlignedTurns("changed", range(n, n + 1), range(similar, similar + 1))
+        right_at = similar + 1
+    yield from (AlignedTurns("right", range(0), range(m, m + 1)) for m in range(right_at, right_gap.stop))
+
+
+def _is_similar(left: frozenset[str], right: frozenset[str]) -> bool:
+    """Return whether at least half of the words are on both sides."""
+    return bool(left) and 2 * len(left & right) >= len(left | right)
+
+
+def list_prompt_words(prompt: str) -> frozenset[str]:
+    """Return the words at the beginning of a prompt."""
+    return frozenset(re.findall(r"\w+", prompt[:SIMILARITY_CHARACTERS].casefold()))
 
 
 def _match(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[int, int]]:

@@ -139,6 +139,14 @@ async def test_a_narrow_terminal_shows_one_side_above_the_other(store: Store) ->
         assert above < below
 
 
+async def test_a_long_command_is_shown_in_full(store: Store) -> None:
+    command = "echo " + " ".join(f"word{n}" for n in range(30)) + "; exit 3"
+    session = add_session(store, "claude:2", AT, prompt_entry("Go", AT), *call(1, "Bash", {"command": command}, "no"))
+    for size in ((140, 45), (80, 24)):
+        async with inspecting(store, session, 0, size=size) as pilot:
+            await wait_for_text(pilot, "▾ command", "word29; exit 3")
+
+
 async def test_a_call_without_a_result(store: Store) -> None:
     async with inspecting(store, fill(store), 4) as pilot:
         text = screen_text(pilot)

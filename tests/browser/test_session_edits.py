@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from browser_driver import make_browser, screen_text, session_list, wait_for_text, wait_until
+from browser_driver import make_browser, session_list, wait_for_text, wait_until
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -100,8 +100,8 @@ async def test_undo_restores_a_session_from_the_trash(filled_store: Store) -> No
     async with make_browser(filled_store).run_test(size=(90, 30), notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("d")
-        await wait_for_text(pilot, "5 sessions", "Moved 1 session to the trash")
-        assert "Fix the flaky upload test" not in screen_text(pilot)
+        await wait_for_text(pilot, "5 sessions", "Moved “Fix the flaky upload test” to the")
+        assert [row.id for row in filled_store.sessions.trash()] == ["claude:e0741090"]
         await pilot.press("u")
         await wait_for_text(pilot, "6 sessions", "Fix the flaky upload test")
 

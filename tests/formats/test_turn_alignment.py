@@ -11,6 +11,7 @@ from store.formats.comparison import (
     compare_blocks,
     describe_arguments,
     format_unified,
+    list_prompt_words,
 )
 
 
@@ -35,6 +36,22 @@ def test_the_same_prompt_with_another_answer_is_a_pair() -> None:
         ("changed", [1], [1]),
         ("shared", [2], [2]),
         ("right", [], [3]),
+    ]
+
+
+def test_similar_prompts_are_a_pair() -> None:
+    left, right = (
+        [TurnKey(n, prompt, prompt, list_prompt_words(prompt)) for n, prompt in enumerate(prompts, 1)]
+        for prompts in (
+            ["List with codex", '"Now make it fail"', "Something else"],
+            ["Hello", "List with pi", "Now make it fail"],
+        )
+    )
+    assert align(left, right) == [
+        ("right", [], [0]),
+        ("changed", [0], [1]),
+        ("changed", [1], [2]),
+        ("left", [2], []),
     ]
 
 

@@ -43,14 +43,10 @@ class CardField(NamedTuple):
 # ── the head of a conversation ────────────────────────────────────────────────────────────────────
 
 
-def render_card_line(session: Session, width: int, folder: str = "") -> Content:
-    """Render who spoke where: `ada · telegram 648079060 · openai · sandbox (docker)`. Unknown parts are left out.
-
-    The folder comes first. It is empty if the line above names it.
-    """
+def render_circumstances(session: Session, width: int) -> Content:
+    """Render who spoke where: `ada · telegram 648079060 · openai · sandbox (docker)`. Unknown parts are left out."""
     relation = _RELATION_NAMES.get(session.relation or "", "child")
     parts = [
-        folder,
         session.user,
         " ".join(filter(None, [session.channel, session.channel_id])),
         session.provider,

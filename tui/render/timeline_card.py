@@ -19,7 +19,7 @@ from store.text.sanitize import cell_width, one_line
 from tui.render import glyphs
 from tui.render.code import highlight_code
 from tui.render.markdown import CODE_BACKGROUND, render_markdown
-from tui.render.session_card import render_card_line
+from tui.render.session_card import render_circumstances
 from tui.render.session_lines import STATUS_MARKS, abbreviate_home
 from tui.render.styles import (
     ERROR,
@@ -58,6 +58,9 @@ MAX_NOTE_LINES = 4
 WORDS_CELLS = 80
 """The width from which a folded card shows counts in words."""
 
+GAP = Content.styled(" · ", MUTED)
+"""Separates the details of a session."""
+
 RULE_STYLE = "$foreground 15%"
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -68,7 +71,7 @@ _FENCE = re.compile(r"^(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^\1[ \t]*$", re.
 
 
 def render_session_heading(session: Session, width: int, now: datetime, *, hidden_events: int = 0) -> Content:
-    """Render the title of a session, its agent, counts, age and folder, and below them who spoke where, if known."""
+    """Render the title of a session, and below it its agent, counts, age and folder, and who spoke where, if known."""
     details: list[StyledText] = [
         (one_line(source_label(session.source), 20), agent_badge(session.source).style),
         (one_line(session.model, 40), MUTED),
@@ -80,15 +83,27 @@ def render_session_heading(session: Session, width: int, now: datetime, *, hidde
         (format_age(session.updated_at, now), MUTED),
         (f"{format_count(hidden_events, 'event')} hidden" if hidden_events else "", FAINT),
     ]
-    details_line = Content.styled(" · ", MUTED).join([build_content([detail]) for detail in details if detail[0]])
-    folder = one_line(abbreviate_home(session.cwd), width)
-    if folder and details_line.cell_length + cell_width(folder) + len(" · ") <= width:
-        details_line += build_content([(f" · {folder}", MUTED)])
-        folder = ""
+    details.append((one_line(abbreviate_home(session.cwd), width), MUTED))
     title = one_line(session_title(session), width)
-    details_line = details_line.truncate(width, ellipsis=True)
-    lines = [Content.styled(title, STRONG), details_line, render_card_line(session, width, folder)]
-    return Content("\n").join([line for line in lines if line])
+    lines = [Content.styled(title, STRONG), *_wrap_details([detail for detail in details if detail[0]], width)]
+    if circumstances := render_circumstances(session, width):
+        if len(lines) > 2 and lines[-1].cell_length + GAP.cell_length + circumstances.cell_length <= width:
+            lines[-1] += GAP + circumstances
+        else:
+            lines.append(circumstances)
+    return Content("\n").join(lines)
+
+
+def _wrap_details(details: Sequence[StyledText], width: int) -> list[Content]:
+    """Put the details on as few lines as they need."""
+    lines: list[Content] = []
+    for detail in details:
+        piece = build_content([detail])
+        if lines and lines[-1].cell_length + GAP.cell_length + piece.cell_length <= width:
+            lines[-1] += GAP + piece
+        else:
+            lines.append(piece.truncate(width, ellipsis=True))
+    return lines
 
 
 def _render_status(session: Session, now: datetime) -> StyledText:

@@ -75,6 +75,7 @@ class InspectorScreen(Screen[str | None]):
         Binding(
             "K", "step(-1)", "Previous call", show=False, id="call.previous", tooltip="Previous call of the session"
         ),
+        *build_copy_bindings("call", output_keys="R,Y", show=True),
         Binding(
             "left_square_bracket",
             "same(-1)",
@@ -93,7 +94,6 @@ class InspectorScreen(Screen[str | None]):
         ),
         Binding("a", "all", "All calls", id="call.all", tooltip="Show all tool calls of the session"),
         Binding("y", "copy_arguments", "Copy arguments", id="call.copy_arguments", tooltip="Copy the arguments"),
-        *build_copy_bindings("call", output_keys="R,Y", show=True),
         Binding(
             "O",
             "open_links",

@@ -6,7 +6,7 @@ Textual's footer has one widget per key and rebuilds all of them whenever one ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from textual import events
 from textual.binding import Binding
@@ -26,8 +26,20 @@ class KeyHint(NamedTuple):
     "Says that the key works on all screens. Its hint is at the end."
 
 
-ALWAYS_SHOWN = 2
-"""The number of hints at the end (quit and help) that stay if not all hints fit."""
+class HintChange(NamedTuple):
+    """Says how the hint of a key differs from its binding at the moment."""
+
+    label: str
+    rank: Literal["main", "extra", "hidden"]
+
+
+@runtime_checkable
+class HintChanger(Protocol):
+    """Is a widget or a screen whose hints depend on what the cursor is on."""
+
+    def change_hint(self, binding: Binding) -> HintChange | None:
+        """Return how the hint of a key looks now, or None if it is as declared."""
+
 
 _OBVIOUS_ACTIONS = frozenset(
     """move page first last scroll scroll_by scroll_page scroll_home scroll_end pane next_pane side field back
@@ -80,12 +92,17 @@ class KeyHintBar(Widget):
         """Yield one hint per widget and action, even if the action has several keys."""
         seen = set()
         for node, binding, enabled, _ in self.screen.active_bindings.values():
-            is_extra = not binding.show
-            if is_extra and (not enabled or not binding.id or _is_obvious(binding)):
+            change = node.change_hint(binding) if isinstance(node, HintChanger) else None
+            rank = change.rank if change else "main" if binding.show else "extra"
+            is_extra = rank != "main"
+            if rank == "hidden" or (is_extra and (not enabled or not binding.id or _is_obvious(binding))):
                 continue
             if (node, binding.action) not in seen:
                 seen.add((node, binding.action))
-                texts = (f" {self.app.get_key_display(binding)} ", f"{binding.description} ")
+                texts = (
+                    f" {self.app.get_key_display(binding)} ",
+                    f"{change.label if change else binding.description} ",
+                )
                 styles = ("key", "description") if enabled else ("disabled", "disabled")
                 pieces = ((text, f".keys-line--{style}") for text, style in zip(texts, styles, strict=True))
                 yield KeyHint(binding.key, Content.assemble(*pieces), enabled, is_extra, node is self.app)
@@ -94,8 +111,8 @@ class KeyHintBar(Widget):
     def _visible_hints(self) -> list[KeyHint]:
         """The hints that fit: the important ones, then as many others as there is room for."""
         visible = [hint for hint in self.hints if not hint.is_extra]
-        while len(visible) > ALWAYS_SHOWN and _total_cells(visible) > self.size.width:
-            del visible[-ALWAYS_SHOWN - 1]
+        while _total_cells(visible) > self.size.width and not all(hint.is_global for hint in visible):
+            del visible[max(n for n, hint in enumerate(visible) if not hint.is_global)]
         for extra in (hint for hint in self.hints if hint.is_extra):
             if _total_cells(visible) + extra.label.cell_length > self.size.width:
                 break

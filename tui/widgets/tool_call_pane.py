@@ -83,6 +83,7 @@ class ToolCallPane(FindPane):
         self.tree_view.show(tree, note)
         self._has_both = text is not None and tree is not None
         self._switch(to_text=text is not None)
+        self.call_after_refresh(self.tree_view.unfold_strings)  # its size is known then
 
     @property
     def shows_text(self) -> bool:

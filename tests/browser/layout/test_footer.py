@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from browser_driver import contrast_ratio, make_browser, screen_text, session_list, wait_for_text
+from browser_driver import contrast_ratio, make_browser, screen_text, session_list, wait_for_text, wait_until
 from textual.pilot import Pilot
 
 from store.model.entry import NewEntry, Text, Tokens
@@ -65,3 +65,25 @@ async def test_the_search_box_shows_its_own_keys_first(filled_store: Store) -> N
         await wait_for_text(pilot, "1 found", "↵ To the list")
         assert last_line(pilot).startswith(" ↵ To the list")
         assert "Page" not in last_line(pilot)
+
+
+async def test_keys_are_named_by_what_they_would_do_here(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(200, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "p Unpin", "a Archive")
+        await pilot.press("p")
+        await wait_for_text(pilot, "p Pin")
+        assert "D Compare" not in last_line(pilot)
+        await pilot.press("space", "space")
+        await wait_for_text(pilot, "2 selected", "D Compare")
+        await pilot.press("slash", *"is:")
+        await wait_for_text(pilot, "^space Filters")
+
+
+async def test_a_tool_call_shows_the_key_that_copies_its_command(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        await pilot.press("enter", "x")
+        await wait_for_text(pilot, "# Copy command")
+        await pilot.press("K")
+        await wait_until(pilot, lambda: "# Copy command" not in last_line(pilot))
+        assert last_line(pilot).rstrip().endswith("? Keys  q Quit")

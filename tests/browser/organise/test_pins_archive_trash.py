@@ -67,8 +67,8 @@ async def test_an_archived_session_leaves_the_list_and_a_search_finds_it(filled_
     async with make_browser(filled_store).run_test(size=SIZE, notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("down", "a")
-        await wait_for_text(pilot, "5 sessions · 1 archived", "Archived 1 session. Press u to undo.")
-        await wait_until(pilot, lambda: "Rename the config" not in screen_text(pilot))
+        await wait_for_text(pilot, "5 sessions · 1 archived", "Archived “Rename the config keys")
+        await wait_until(pilot, lambda: "  Rename the config" not in screen_text(pilot))
         await pilot.press("slash", *"rename")
         await wait_for_text(pilot, "1 found", "▫ archived")
         await pilot.press(*["backspace"] * 6, *"is:archived")
@@ -132,7 +132,7 @@ async def test_the_palette_shows_the_trash_and_d_restores(trashed: Store) -> Non
         await show_trash(pilot)
         assert selected_id(pilot) == CONFIG
         await pilot.press("d")
-        await wait_for_text(pilot, "Restored 1 session. Press u to undo.", "1 found")
+        await wait_for_text(pilot, "Restored “Rename the config keys", "1 found")
         assert not trashed.sessions.get(CONFIG).deleted
         await pilot.press("u")
         await wait_for_text(pilot, "2 found")
@@ -193,7 +193,9 @@ async def test_the_notice_of_the_trash_says_how_to_see_it(filled_store: Store) -
     async with make_browser(filled_store).run_test(size=(140, 40), notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("d")
-        await wait_for_text(pilot, "Moved 1 session to the trash. Press u to undo;", "shows it.", "5 sessions")
+        await wait_for_text(
+            pilot, "Moved “Fix the flaky upload test” to the trash.", "is:trashed shows it.", "5 sessions"
+        )
         await pilot.press("space", "space", "d")
         await wait_for_text(pilot, "Moved 2 sessions to the trash. Press u to undo;", "shows them.")
 

@@ -69,7 +69,7 @@ def test_no_colour_is_sent_and_the_current_row_is_reversed(filled_store: Store) 
             terminal.press("\x1b")
             terminal.wait_until_gone(shown)
         terminal.press("p")
-        terminal.wait_for_text("Pinned 1 session")
+        terminal.wait_for_text("Pinned “")
         terminal.press("q")
         assert terminal.wait_for_exit() == 0
         looks = {code for look in LOOKS.findall(terminal.raw) for code in re.split(rb"[;:]", look)}

@@ -35,7 +35,7 @@ from tui.screens.browser.wait_notifier import WaitNotifier
 from tui.screens.session_list_screen import SessionListScreen
 from tui.screens.store_screen import Clock
 from tui.textual_compat import reliable_timer
-from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.key_hints import HintChange, KeyHintBar
 from tui.widgets.pane_row import PaneRow, SizedPane, pane_title
 from tui.widgets.session_list_view import SCOPE_TOOLTIP, TITLE_MARGIN, SessionListView
 from tui.widgets.top_bar import TopBar
@@ -106,7 +106,7 @@ class BrowserScreen(SessionListScreen[None]):
         edit_binding("a", "archive", "Archive", "Archive or unarchive the session, or all selected sessions"),
         # Both use one key: if there is nothing to move to the trash, there is a demo to show.
         Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Try Backscroll with made-up conversations"),
-        edit_binding("d", "trash", "Trash", "Move the session, or all selected sessions, to the trash"),
+        edit_binding("d", "trash", "Move to trash", "Move the session, or all selected sessions, to the trash"),
         edit_binding(
             "d", "restore", "Restore", "Take the session, or all selected sessions, out of the trash", show=True
         ),
@@ -253,11 +253,13 @@ class BrowserScreen(SessionListScreen[None]):
         else:
             self._open_timer = None
             self._open_selected()
+            self.refresh_bindings()
 
     def handle_rows_loaded(self, keys: Sequence[int]) -> None:
         if self.sessions.selected_key in keys:
             self._open_if_enter_pending()
             self._schedule_open_if_loaded()
+            self.refresh_bindings()
 
     def _schedule_open_if_loaded(self) -> None:
         selected = self.sessions.selected
@@ -545,6 +547,20 @@ class BrowserScreen(SessionListScreen[None]):
         """Put a query into the search box and go to its results."""
         self.bar.query_input.value = query
         self.action_pane(0)
+
+    def change_hint(self, binding: Binding) -> HintChange | None:
+        """Name a key by what it would do to the session under the cursor."""
+        session = self.current_session
+        match binding.id:
+            case "edit.pin" if session is not None and session.pinned:
+                return HintChange("Unpin", "extra")
+            case "edit.archive" if session is not None and session.archived:
+                return HintChange("Unarchive", "main")
+            case "session.compare" if not self.is_reading and len(self.sessions.marked_keys) == 2:
+                return HintChange(binding.description, "main")
+            case "edit.propose_titles":  # useful only after its setting was made
+                return HintChange(binding.description, "hidden")
+        return None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         is_store_empty = self.empty_list.is_store_empty

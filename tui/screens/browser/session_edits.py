@@ -12,7 +12,7 @@ from textual.binding import Binding
 from store.errors import ChangedMeanwhile, StoreError
 from store.model.knowledge import Note
 from store.model.session import Session
-from store.text.sanitize import sanitize
+from store.text.sanitize import one_line, sanitize
 from store.text.tags import format_tags, split_tags
 from tui.render.session_lines import abbreviate_home
 from tui.render.styles import format_count, session_title
@@ -25,12 +25,22 @@ if TYPE_CHECKING:
     from tui.screens.browser.screen import BrowserScreen
     from tui.screens.store_screen import Clock
 
+NAMED_TITLE_CELLS = 40
+"""The width of a title in a notice."""
+
 SessionsCallback = Callable[[Sequence[Session]], object]
 
 
 def edit_binding(keys: str, name: str, label: str, tooltip: str, *, show: bool = False) -> Binding:
     """Return a key that runs one of the edits of `SessionEdits`."""
     return Binding(keys, f"edit('{name}')", label, id=f"edit.{name}", tooltip=tooltip, show=show)
+
+
+def name_sessions(sessions: Sequence[Session]) -> str:
+    """Return the title of one session, so that a person sees which one was edited, or the number of several."""
+    if len(sessions) == 1:
+        return f"“{one_line(session_title(sessions[0]), NAMED_TITLE_CELLS)}”"
+    return format_count(len(sessions), "session")
 
 
 class SessionEdits:
@@ -252,14 +262,14 @@ class SessionEdits:
     ) -> None:
         """Set the flag on all sessions, or remove it if all of them have it."""
         is_on = not all(getattr(session, column) for session in sessions)
-        verb, count = done if is_on else undone, format_count(len(sessions), "session")
-        self._run_in_thread(lambda: set_flag(sessions, is_on), f"{verb} {count}. Press u to undo.")
+        verb = done if is_on else undone
+        self._run_in_thread(lambda: set_flag(sessions, is_on), f"{verb} {name_sessions(sessions)}. Press u to undo.")
         if column == "archived":  # they leave the list, and no edit may apply to sessions that are not seen
             self._screen.sessions.set_marked(frozenset())
 
     def _trash_sessions(self, sessions: Sequence[Session]) -> None:
-        count, pronoun = format_count(len(sessions), "session"), "it" if len(sessions) == 1 else "them"
-        notice = f"Moved {count} to the trash. Press u to undo; is:trashed shows {pronoun}."
+        pronoun = "it" if len(sessions) == 1 else "them"
+        notice = f"Moved {name_sessions(sessions)} to the trash. Press u to undo; is:trashed shows {pronoun}."
         self._run_in_thread(lambda: self._store.sessions.delete(sessions), notice)
         self._screen.sessions.set_marked(frozenset())
 
@@ -267,7 +277,7 @@ class SessionEdits:
 
     def _restore_sessions(self, sessions: Sequence[Session]) -> None:
         trashed = [session for session in sessions if session.deleted]
-        notice = f"Restored {format_count(len(trashed), 'session')}. Press u to undo."
+        notice = f"Restored {name_sessions(trashed)}. Press u to undo."
         self._run_in_thread(lambda: self._store.sessions.restore(trashed), notice)
         self._screen.sessions.set_marked(frozenset())
 

@@ -86,6 +86,18 @@ class JsonView(CursorView):
         self._redraw(index)
         self.scroll_to(y=max(index - self.page.height // 2, 0), animate=False, force=True)
 
+    def unfold_strings(self) -> None:
+        """Unfold the strings that are cut off, from the top, while everything fits on the page."""
+        tree = self.json_tree
+        for row in list(tree.rows) if tree is not None else ():
+            if tree is None or type(row.content) is not str or len(row.content) > MAX_SYNC_CHARACTERS or row.is_open:
+                continue
+            if can_open(row, self.text_width):
+                lines = list(tree.children(row))
+                if len(tree.rows) + len(lines) <= self.page.height:
+                    tree.open(tree.rows.index(row), lines)
+        self._redraw()
+
     def highlight_words(self, words: str) -> None:
         self._words = words
         self.invalidate_strips()

@@ -258,6 +258,7 @@ class CardView(AnchoredView):
         selected = (item.entry, item.part_index) if item else (None, None)
         if selected != self._last_selected:
             self._last_selected = selected
+            self.refresh_bindings()
             self.post_message(self.Selected(*selected))
 
     # ── requests ──────────────────────────────────────────────────────────────────────────────────

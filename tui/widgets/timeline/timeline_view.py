@@ -21,6 +21,7 @@ from tui.render.timeline_items import TimelineItem
 from tui.render.tool_call import DEFAULT_RESULT_LINES
 from tui.render.viewport import DEFAULT_TEXT_LIMIT
 from tui.widgets.call_copy_bindings import build_copy_bindings
+from tui.widgets.key_hints import HintChange
 from tui.widgets.timeline.anchored_view import LEFT_MARGIN, ItemMark
 from tui.widgets.timeline.card_layout import ItemPosition, TimelineOptions
 from tui.widgets.timeline.card_view import CardView
@@ -114,6 +115,13 @@ class TimelineView(CardView):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable all actions while no session is shown."""
         return bool(len(self.cards)) and super().check_action(action, parameters)
+
+    def change_hint(self, binding: Binding) -> HintChange | None:
+        """Show the key that copies a command while the cursor is on a call."""
+        item = self.current_item
+        if binding.id == "timeline.copy_command" and item is not None and item.call is not None:
+            return HintChange(binding.description, "main")
+        return None
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
 
