@@ -15,22 +15,29 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+HintRank = Literal["first", "main", "extra", "hidden"]
+"""Orders the hints. An extra one is shown only if there is room after all others."""
+
 
 class KeyHint(NamedTuple):
     key: str
     label: Content
     enabled: bool
-    is_extra: bool
-    "Says that the hint is shown only if there is room after all others."
+    rank: HintRank
     is_global: bool
     "Says that the key works on all screens. Its hint is at the end."
+
+    @property
+    def is_kept(self) -> bool:
+        """True for help, and for the way out, which are shown even if not all hints fit."""
+        return self.is_global or self.key == "escape"
 
 
 class HintChange(NamedTuple):
     """Says how the hint of a key differs from its binding at the moment."""
 
     label: str
-    rank: Literal["main", "extra", "hidden"]
+    rank: HintRank
 
 
 @runtime_checkable
@@ -93,27 +100,24 @@ class KeyHintBar(Widget):
         seen = set()
         for node, binding, enabled, _ in self.screen.active_bindings.values():
             change = node.change_hint(binding) if isinstance(node, HintChanger) else None
-            rank = change.rank if change else "main" if binding.show else "extra"
-            is_extra = rank != "main"
-            if rank == "hidden" or (is_extra and (not enabled or not binding.id or _is_obvious(binding))):
+            rank: HintRank = change.rank if change else "main" if binding.show else "extra"
+            if rank == "hidden" or (rank == "extra" and (not enabled or not binding.id or _is_obvious(binding))):
                 continue
             if (node, binding.action) not in seen:
                 seen.add((node, binding.action))
-                texts = (
-                    f" {self.app.get_key_display(binding)} ",
-                    f"{change.label if change else binding.description} ",
-                )
+                label = change.label if change else binding.description
+                texts = (f" {self.app.get_key_display(binding)} ", f"{label} ")
                 styles = ("key", "description") if enabled else ("disabled", "disabled")
                 pieces = ((text, f".keys-line--{style}") for text, style in zip(texts, styles, strict=True))
-                yield KeyHint(binding.key, Content.assemble(*pieces), enabled, is_extra, node is self.app)
+                yield KeyHint(binding.key, Content.assemble(*pieces), enabled, rank, node is self.app)
 
     @property
     def _visible_hints(self) -> list[KeyHint]:
         """The hints that fit: the important ones, then as many others as there is room for."""
-        visible = [hint for hint in self.hints if not hint.is_extra]
-        while _total_cells(visible) > self.size.width and not all(hint.is_global for hint in visible):
-            del visible[max(n for n, hint in enumerate(visible) if not hint.is_global)]
-        for extra in (hint for hint in self.hints if hint.is_extra):
+        visible = [hint for rank in ("first", "main") for hint in self.hints if hint.rank == rank]
+        while _total_cells(visible) > self.size.width and (rest := [hint for hint in visible if not hint.is_kept]):
+            visible.remove(rest[-1])
+        for extra in (hint for hint in self.hints if hint.rank == "extra"):
             if _total_cells(visible) + extra.label.cell_length > self.size.width:
                 break
             visible.insert(sum(not hint.is_global for hint in visible), extra)

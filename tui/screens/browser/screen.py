@@ -555,9 +555,11 @@ class BrowserScreen(SessionListScreen[None]):
             case "edit.pin" if session is not None and session.pinned:
                 return HintChange("Unpin", "extra")
             case "edit.archive" if session is not None and session.archived:
-                return HintChange("Unarchive", "main")
+                return HintChange("Unarchive", "first")
             case "session.compare" if not self.is_reading and len(self.sessions.marked_keys) == 2:
-                return HintChange(binding.description, "main")
+                return HintChange(binding.description, "first")
+            case "edit.restore" | "edit.purge":
+                return HintChange(binding.description, "first")
             case "edit.propose_titles":  # useful only after its setting was made
                 return HintChange(binding.description, "hidden")
         return None
