@@ -35,6 +35,9 @@ _RECOUNT = """
     ) as sums
     where key = :session
 """
+_FORGET_FIRST_PROMPT = """
+    update sessions set first_prompt = '' where key = ?1 and not exists (select 1 from turns where session = ?1)
+"""
 _CORRECT_CALLS = """
     update tool_calls set inherited = entries.inherited from entries
     where tool_calls.session = ? and entries.key = coalesce(tool_calls.entry, tool_calls.result_entry)
@@ -87,6 +90,7 @@ def supersede(store: Store, session: Session, last_kept: int) -> Session:
         store.chains.copy_to_fork(session.key, fork.key, last_seq)
         _unmark_inherited(store, fork.key, last_kept)
         _delete_entries_after(store, session.key, last_kept)
+        store.connection.execute(_FORGET_FIRST_PROMPT, (session.key,))
         for key in (session.key, fork.key):
             recount(store, key)
             store.search.queue_rows(*store.search.build_rows(key))

@@ -358,6 +358,15 @@ def test_a_branch_that_continues_becomes_the_main_session(rewinding: Rewinding) 
     assert [rewinding.hits(words) for words in ("two", "three", "four", "five")] == [2, 2, 2, 2]
 
 
+def test_a_session_that_was_rewound_to_its_beginning_is_called_after_its_new_prompt(
+    tmp_path: Path, store: Store
+) -> None:
+    conversation = Rewinding(tmp_path, store)
+    conversation.ask("one", None)
+    conversation.ask("uno", None)
+    assert {session.native_id[36:]: session.title for session in store.list_sessions()} == {"": "uno", "/one": "one"}
+
+
 def test_a_branch_with_a_note_stays(rewinding: Rewinding, store: Store) -> None:
     fork = store.sessions.get(f"claude:{NAMES['claude']}/two")
     store.notes.add_note(fork, "Remember this.")
