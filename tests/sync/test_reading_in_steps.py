@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from foreign_databases import sync_paths
+from random_transcripts import TRANSCRIPT_PATHS, write_transcript
 from source_samples import CONVERSATION_TABLES, DATA, JSONL_SOURCES, SAMPLES
 
 from store.model.entry import PairedCall
@@ -139,6 +140,26 @@ def assert_same_sessions(found: dict[str, dict[str, Any]], expected: dict[str, d
     assert found.keys() == expected.keys()
     for native_id, session in expected.items():
         assert found[native_id] == session
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("agent", TRANSCRIPT_PATHS)
+def test_a_random_transcript_that_is_continued_gives_the_same_as_one_that_is_read_again(
+    agent: str, seed: int, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random(seed)
+    lines = write_transcript(agent, random)
+    cuts = sorted({len(lines), *random.sample(range(4, len(lines)), (len(lines) - 4) // 2)})
+    path = tmp_path / "agent" / TRANSCRIPT_PATHS[agent]
+    path.parent.mkdir(parents=True)
+    with Store.open(tmp_path / "read-again.db") as other_store:
+        for cut in cuts:
+            path.write_bytes(b"".join(lines[:cut]))
+            sync_paths(store, tmp_path / "agent")
+            with monkeypatch.context() as patch:
+                patch.setattr(engine._TargetImport, "_load_mark", lambda *_: "")
+                sync_paths(other_store, tmp_path / "agent")
+        assert_same_sessions(describe_sessions(store), describe_sessions(other_store))
 
 
 @pytest.mark.parametrize("seed", range(4))
