@@ -142,7 +142,7 @@ def assert_same_sessions(found: dict[str, dict[str, Any]], expected: dict[str, d
         assert found[native_id] == session
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1, 2, 15, 58])
 @pytest.mark.parametrize("agent", TRANSCRIPT_PATHS)
 def test_a_random_transcript_that_is_continued_gives_the_same_as_one_that_is_read_again(
     agent: str, seed: int, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch

@@ -71,7 +71,7 @@ class Replay:
         self._node_names: set[str] = set()
         self._carried: dict[str, dict[str, Json]] = {}
         self._older_names: set[str] = set()
-        "Holds digests of the names of messages before those that a continued replay knows."
+        "Holds digests of the names of other messages than those that a continued replay knows."
         # These remember the content read so far, texts as digests, each with its step. After a rewind it may be new.
         self._live_messages: dict[str, int] = {}
         self._seen: dict[str, int] = {}
@@ -95,9 +95,9 @@ class Replay:
 
     def save_state(self) -> dict[str, Json]:
         """Return the state that reading continues from: mainly the latest messages, which may be written again."""
-        names = [*self._carried]
-        latest = names[-_MAX_OPEN_MESSAGES:]
-        older = self._older_names.union(map(_name_digest, names[:-_MAX_OPEN_MESSAGES]))
+        # All content of a message that was rewound, and is written again, is new.
+        latest = [name for name in self._carried if name in self._live_messages][-_MAX_OPEN_MESSAGES:]
+        older = self._older_names.union(map(_name_digest, self._carried.keys() - {*latest}))
         return {
             "times": [self.started_at, self.ended_at],
             "title": [self._summary, self._begins_with_command, self._first_request],
@@ -112,6 +112,7 @@ class Replay:
         self._summary, self._begins_with_command, self._first_request = state["title"]
         self._older_names = set(state["older"])
         self._carried = state["messages"]
+        self._live_messages = dict.fromkeys(self._carried, 0)
         self._seen = dict.fromkeys(state["seen"], 0)
         self._counted_tokens = {name: (Tokens(*counts), 0) for name, counts in state["tokens"].items()}
 
