@@ -28,8 +28,9 @@ _NOTE_LIKE = "notes.text like ? escape '!'"
 _SESSION_HAS_NOTE = "sessions.key in (select session from notes where {0})"
 _SESSION_CONTAINS_WORDS = """sessions.key in (select session from entries where key in
     (select rowid from conversation_fts where conversation_fts match ?) and {})"""
+# The plus keeps SQLite from searching the index once for every session that is not read yet, which takes minutes.
 _QUICK_INDEX_CONTAINS_WORDS = """sessions.key in (select rowid from skims_fts where skims_fts match ?
-    and rowid in (select key from sessions where depth = 'text'))"""
+    and +rowid in (select key from sessions where depth = 'text'))"""
 _STARTS_WITH, _CONTAINS = "instr(lower({}), lower(?)) = 1", "instr(lower({}), lower(?)) > 0"
 _EQUALS = "lower({}) = lower(?)"
 

@@ -25,7 +25,9 @@ from store_integrity import find_faults
 from store.doctor import check_store
 from store.model.session import Session
 from store.search.list_rows import SessionListOptions
+from store.search.query import Query
 from store.search.session_list import build_session_list
+from store.search.sql import build_quick_index_conditions
 from store.sources.claude_code.source import ClaudeCode
 from store.sources.codex.source import Codex
 from store.sources.contract import QuickSession, SessionRef, Source
@@ -178,6 +180,18 @@ def test_words_of_messages_are_found_and_tool_output_not_yet(store: Store, home:
         pass
     assert len(find_sessions(store, "walrus role:user")) == 3
     assert store.search.find("ostrich")[1] == store.search.find("heron")[1] == 3
+
+
+def test_the_quick_index_is_searched_once_for_all_sessions(store: Store, home: Path) -> None:
+    """A search for each session would take minutes while a large archive is read."""
+    index_quickly(store, home)
+    looked_up: list[str] = []
+    store.connection.set_trace_callback(lambda sql: looked_up.append(sql) if "skims_fts_idx" in sql else None)
+    [condition] = build_quick_index_conditions(Query.parse("wal", is_typing=True))
+    found = store.rows(f"select key from sessions where {condition.sql}", *condition.values)
+    store.connection.set_trace_callback(None)
+    segments = store.rows("select distinct segid from skims_fts_idx")
+    assert (len(found), len(looked_up)) == (3, len(segments))
 
 
 def test_a_hit_names_the_session_until_its_entry_is_known(store: Store, home: Path) -> None:
