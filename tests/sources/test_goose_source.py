@@ -100,6 +100,15 @@ def test_the_folder_of_goose_is_found(
     assert last.report.unchanged == 2
 
 
+def test_an_older_file_that_goose_imported_into_its_database_is_not_read_any_more(tmp_path: Path, store: Store) -> None:
+    transcript(tmp_path / f"{S}.jsonl", line("user", "old"))
+    sync_paths(store, tmp_path)
+    owner = GooseStore(tmp_path / "sessions.db", SCHEMA_V9)
+    owner.add_session(S, ("user", text_content("old")), ("assistant", text_content("new")))
+    assert sync_paths(store, tmp_path).problems == []
+    assert stored_texts(store, S) == ["old", "new"]
+
+
 def test_an_older_file_is_read(tmp_path: Path, store: Store) -> None:
     path = transcript(tmp_path / "20250801_101010.jsonl", line("user", "old", AT), line("assistant", "Yes.", AT + 1))
     assert sync_paths(store, path).source == "goose"

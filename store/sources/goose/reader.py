@@ -63,13 +63,11 @@ class GooseReader(SourceReader):
 
     def scan(self) -> Iterator[SessionRef]:
         """Yield every session. A session that Goose imported into the database is not read from its file."""
-        imported = set()
         for ref in self._scan_database():
-            imported.add(ref.native_id)
+            self._files.pop(ref.native_id, None)
             yield ref
         for native_id, path in self._files.items():
-            if native_id not in imported:
-                yield SessionRef(native_id, jsonl.plain_file_stamp(path), jsonl.modified_at(path))
+            yield SessionRef(native_id, jsonl.plain_file_stamp(path), jsonl.modified_at(path))
 
     def scan_files(self) -> Iterator[SessionRef]:
         return self.scan()
