@@ -124,10 +124,11 @@ def clipboard(monkeypatch: pytest.MonkeyPatch) -> FakeClipboard:
 
 @pytest.fixture(autouse=True)
 def _wait_for_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait until keys are handled, and keep notifications on the screen, however slow the machine is."""
+    """Wait until keys are handled, keep notifications on the screen, and know a double click, on a slow machine too."""
     for module in (textual.app, textual.pilot):
         monkeypatch.setattr(module, "wait_for_idle", wait_until_idle)
     monkeypatch.setattr(Notification, "time_left", 600.0)
+    monkeypatch.setattr(textual.app.App, "CLICK_CHAIN_TIME_THRESHOLD", 60.0)  # between two clicks of a double click
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from browser_driver import add_session, fixed_clock, make_browser, prompt_entry, time_ago, wait_for_text
+from browser_driver import TIMEOUT, add_session, fixed_clock, make_browser, prompt_entry, time_ago, wait_for_text
 from fake_clipboard import FakeClipboard
 from screen_driver import NARROW, WIDE, ScreenDriver, open_screen
 from textual.widgets import Static
@@ -14,6 +14,7 @@ from textual.widgets import Static
 from store.model.session import Session
 from store.store import Store
 from tui.dialogs.confirm import ConfirmDialog
+from tui.links import system_opener
 from tui.screens.published import PublishedScreen
 
 
@@ -236,7 +237,10 @@ async def test_a_file_that_was_replaced_while_the_question_was_shown_is_not_open
         assert not opened.exists()
 
 
-async def test_an_opener_that_fails_is_reported(store: Store, session: Session, opened: Path) -> None:
+async def test_an_opener_that_fails_is_reported(
+    store: Store, session: Session, opened: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(system_opener, "FAILURE_SECONDS", TIMEOUT)  # a busy machine needs longer to start it
     for program in (opened.parent / "programs").iterdir():
         program.write_text("#!/bin/sh\nexit 3\n")
     store.published.publish(session, "report.txt")
