@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -307,7 +308,7 @@ class _ItemCompleter:
             return unit.original_call_id if unit else ""
         if field.default is AS_TEXT:
             return "" if value is ABSENT else json_text(value)
-        return field.default
+        return copy(field.default)  # the caller may change what it gets
 
     # ── what items hold ───────────────────────────────────────────────────────────────────────────
 

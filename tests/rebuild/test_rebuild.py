@@ -263,6 +263,13 @@ def test_a_null_that_the_api_refuses_is_removed_and_reported() -> None:
     assert carried_counts(result, "dropped") == {"function_call.id": 1}
 
 
+def test_changing_a_rebuilt_item_changes_no_later_one() -> None:
+    first, second = rebuild_codex(ANSWER).body["input"][-1], rebuild_codex(ANSWER).body["input"][-1]
+    first["content"][0]["annotations"].append("changed by its owner")
+    assert second["content"][0]["annotations"] == []
+    assert rebuild_codex(ANSWER).body["input"][-1]["content"][0]["annotations"] == []
+
+
 def test_sealed_reasoning_without_its_id_is_left_out() -> None:
     """The API opens it only under the id it was made with, so that an id of ours would be refused."""
     sealed = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "gAAA"}
