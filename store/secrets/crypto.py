@@ -332,7 +332,8 @@ def _load_safe_keyring() -> Any:
         keyring = importlib.import_module("keyring")
     except ImportError:
         raise KeyringUnavailable(
-            "The package `keyring` is not installed. Install `backscroll[keyring]`, or use a key file or a passphrase."
+            "The package `keyring` is not installed. Run `pip install 'backscroll[keyring]'`, "
+            "or use a key file or a passphrase."
         ) from None
     backend = keyring.get_keyring()
     # The package gives a priority below 1 to backends that store nothing, fail, or write plain text.

@@ -134,6 +134,11 @@ class Secrets:
         data_key = self._vault.open_data_key(vault_row)
         return data_key.open(sealed, SealContext(vault_row.store, session.id, key, version))
 
+    def all_values(self) -> Iterator[str]:
+        """Yield the values of all versions of all secrets, also of those that were replaced or removed."""
+        for session, key, version, _ in self._store.rows(_SELECT_ALL_VERSIONS):
+            yield self.get(self._store.sessions.by_key(session), key, version)
+
     def names(self, session: Session | None = None) -> list[SecretInfo]:
         """Return the names of the secrets of one session or of all, without their values."""
         where, values = (" and sessions.key = ?", (session.key,)) if session else ("", ())

@@ -286,5 +286,5 @@ def test_a_system_without_a_keyring_does_not_fall_back_to_another_source(home: P
 
 def test_without_the_package_the_keyring_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)  # the import fails as if the package were not installed
-    with pytest.raises(KeyringUnavailable, match=r"Install `backscroll\[keyring\]`"):
+    with pytest.raises(KeyringUnavailable, match=r"pip install 'backscroll\[keyring\]'"):
         key_from_keyring("backscroll", "store", create=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NO_PICTURE_DATA = "The record does not contain the picture itself."
 NO_COLOUR = "Pictures need colours, but NO_COLOR is set. Unset it to see the picture."
-NO_PILLOW = "Pictures need the package Pillow. Install Backscroll with the extra `images`."
+NO_PILLOW = "Pillow, which shows pictures, is not installed. Run `pip install 'backscroll[images]'`."
 
 
 class PictureScreen(ModalScreen[None]):

@@ -141,7 +141,7 @@ def _create_engine(address: str) -> Engine:
 
         url = _build_url(address)
     except ImportError:
-        raise Unreadable("Opening PostgreSQL needs two more packages: pip install 'backscroll[postgres]'.") from None
+        raise Unreadable("The PostgreSQL client is not installed. Run `pip install 'backscroll[postgres]'`.") from None
     connect_args = {
         "connect_timeout": CONNECT_TIMEOUT_SECONDS,
         "application_name": "backscroll",
