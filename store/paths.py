@@ -1,8 +1,9 @@
-"""This module finds the folders and files of the program, and reads the config file."""
+"""This module finds the folders and files of the program, reads the config file, and finds other programs."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from contextlib import suppress
@@ -131,6 +132,16 @@ def refuse_planted(path: Path) -> None:
         is_planted = stat.S_ISLNK(status.st_mode) or (stat.S_ISDIR(status.st_mode) and is_shared)
         if is_planted and status.st_uid not in (os.geteuid(), 0):
             raise WriteFailed(f"{path} was made by another user, so nothing was written there. Remove it.")
+
+
+def find_program(name: str) -> str:
+    """Return the absolute path of a program, or an empty string.
+
+    Relative elements of PATH, such as `node_modules/.bin`, are ignored, because a repository could contain a program
+    with that name.
+    """
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders))) or ""
 
 
 def replace_private_file(path: Path, data: bytes) -> None:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from store.config import require_setting
 from store.conversations.timeline import Timelines
-from store.errors import BadValue, NotFound, Refused, StoreError
+from store.errors import BadValue, Refused, StoreError
 from store.model.session import Session
-from store.paths import config_file
+from store.paths import config_file, find_program
 from store.text.json import serialize
 from store.text.sanitize import one_line, sanitize
 
@@ -120,20 +120,15 @@ class TitleHook:
 
     @cached_property
     def _secret_values(self) -> list[str]:
-        """The values of all secrets, older versions too, the longest first because one may contain another."""
+        """The values of all secrets, the longest first because one may contain another."""
         try:
             return sorted(filter(None, self._read_secrets()), key=len, reverse=True)
         except StoreError as error:
             raise Refused(f"{error} Their values could not be left out, so {self.program} was not run.") from None
 
     def _read_secrets(self) -> Iterator[str]:
-        secrets = self._store.secrets
-        for secret in secrets.names():
-            session = self._store.sessions.get(secret.session_id)
-            for version in range(1, secret.version + 1):
-                with suppress(NotFound):  # an older version may be deleted
-                    yield secrets.get(session, secret.key, version)
-        for exposed in secrets.exposed():
+        yield from self._store.secrets.all_values()
+        for exposed in self._store.secrets.exposed():
             with suppress(StoreError):  # the agent's store may be gone; then its secrets are not kept anywhere
                 yield self._store.write_back.read_exposed(self._store.sessions.get(exposed.session_id), exposed.key)
 
@@ -206,7 +201,10 @@ def _read_command() -> list[str]:
         raise BadValue(f"In {config_file()}, [titles] command is not a command: {error}.") from None
     if not argv:
         raise Refused(f"No program proposes titles. Set `command` in the section [titles] of {config_file()}.")
-    return [os.path.expanduser(argv[0]), *argv[1:]]
+    program = find_program(os.path.expanduser(argv[0]))
+    if not os.path.isabs(program):
+        raise Refused(f"The program {argv[0]} does not exist. Correct `command` in [titles] of {config_file()}.")
+    return [program, *argv[1:]]
 
 
 def _check_title(printed: bytes, program: str) -> str:

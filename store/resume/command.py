@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from typing import NoReturn
 from store import sources
 from store.errors import Refused
 from store.model.session import Session
+from store.paths import find_program
 from store.sources.contract import ResumeCommand, Source
 from store.text.sanitize import one_line
 
@@ -146,16 +146,6 @@ def _hint_without_command(source: Source, resume: ResumeCommand) -> str:
     if resume.argv is None:
         return resume.hint
     return f"{source.label} cannot fork a session. Run `backscroll fork` to fork it in Backscroll."
-
-
-def find_program(name: str) -> str:
-    """Return the absolute path of a program, or an empty string.
-
-    Relative elements of PATH, such as `node_modules/.bin`, are ignored, because a repository could contain a program
-    with the agent's name.
-    """
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders))) or ""
 
 
 def _find_refusal(session: Session, program: str, argv: tuple[str, ...] | None, folder: Path | None) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from store.errors import Refused
+from store.paths import find_program
 
 PROC = Path("/proc")
 _SQLITE_SUFFIXES = ("", "-wal", "-shm", "-journal")
@@ -45,8 +45,8 @@ def _search_proc(files: Iterable[Path]) -> set[int]:
 
 
 def _run_lsof(files: Sequence[Path]) -> set[int]:
-    program = shutil.which("lsof")
-    if program is None:
+    program = find_program("lsof")
+    if not program:
         raise Refused(f"Cannot check whether another program has {files[0]} open. Install lsof.")
     result = subprocess.run([program, "-t", "--", *map(str, files)], capture_output=True, text=True)
     return set(map(int, result.stdout.split()))

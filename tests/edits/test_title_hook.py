@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import pytest
 from command_line import CommandLine, add_upload_session
 
 from store.edits.title_hook import MASK, TitleHook
-from store.errors import ChangedMeanwhile, StoreError
+from store.errors import ChangedMeanwhile, Refused, StoreError
 from store.model.session import Session
 from store.paths import config_file
 from store.store import Store
@@ -116,10 +117,28 @@ def test_without_a_command_it_says_how_to_set_one(store: Store, command: str, me
         TitleHook(store)
 
 
-def test_a_program_that_does_not_exist(store: Store, session: Session) -> None:
+def test_a_program_that_does_not_exist(store: Store) -> None:
     config_file().parent.mkdir(parents=True)
     config_file().write_text('[titles]\ncommand = "/no/such/program"\n')
-    assert TitleHook(store).propose(session).problem == "/no/such/program cannot be run: No such file or directory."
+    with pytest.raises(Refused, match="The program /no/such/program does not exist"):
+        TitleHook(store)
+
+
+@pytest.mark.parametrize("command", ["namer", "bin/namer", "./bin/namer"])
+def test_a_program_of_the_current_folder_is_not_run(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """A repository could contain it."""
+    program = tmp_path / "bin" / "namer"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"bin:.::{os.environ['PATH']}")
+    config_file().parent.mkdir(parents=True)
+    config_file().write_text(f'[titles]\ncommand = "{command}"\n')
+    with pytest.raises(Refused, match="does not exist"):
+        TitleHook(store)
 
 
 def test_a_session_without_turns_is_not_named(store: Store, tmp_path: Path) -> None:
@@ -140,15 +159,20 @@ def test_no_secret_reaches_the_program(store: Store, session: Session, tmp_path:
         (session, "A", "hunter2"),
         (other, "B", 'quo"te\\'),
         (session, "C", ""),
+        (session, "REMOVED", "hunter3"),
+        (session, "UNDONE", "kept"),
+        (session, "UNDONE", "hunter4"),
     ):
         store.secrets.set(owner, name, value)
-    store.append_message(session.id, "user", 'Use hunter2, hunter2-old and quo"te\\ please.')
+    store.journal.undo()
+    store.secrets.remove(session, "REMOVED")
+    store.append_message(session.id, "user", 'Use hunter2, hunter2-old, hunter3, hunter4 and quo"te\\ please.')
     store.sessions.set_title(session, "About hunter2")
     assert TitleHook(store).propose(store.sessions.get(session.id)).title == "x"
     text = json.dumps(json.loads(kept.read_text()), ensure_ascii=False)
-    assert "hunter2" not in text
+    assert "hunter" not in text
     assert "quo" not in text
-    assert f"Use {MASK}, {MASK} and {MASK} please." in text
+    assert f"Use {MASK}, {MASK}, {MASK}, {MASK} and {MASK} please." in text
     assert f"About {MASK}" in text
 
 

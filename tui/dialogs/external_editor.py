@@ -12,6 +12,7 @@ from typing import Any
 from textual.app import App, SuspendNotSupported
 
 from store.errors import Refused, StoreError
+from store.paths import find_program
 
 _PLUS_LINE = ("+{line}", "{path}")
 _PLUS_LINE_COLUMN = ("+{line}:{column}", "{path}")
@@ -72,7 +73,10 @@ def _find_editor() -> list[str]:
         argv = []
     if not argv:
         raise Refused(f"$EDITOR is not a command: {command!r}. Set it to the name of an editor.")
-    return argv
+    program = find_program(argv[0])
+    if not program:
+        raise Refused(f"The editor {argv[0]} is not installed. Set $EDITOR to another one.")
+    return [program, *argv[1:]]
 
 
 def _run(app: App[Any], argv: list[str], otherwise: str) -> int:

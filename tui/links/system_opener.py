@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 from store.errors import Refused, StoreError
-from store.resume.command import find_program
+from store.paths import find_program
 
 FAILURE_SECONDS = 2.0
 """An opener that has not failed after this time has opened the file. Some openers run until the file is closed."""

@@ -18,6 +18,8 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Literal, get_args
 
+from store.paths import find_program
+
 TIMEOUT_SECONDS = 2.0
 """Limits the time that a clipboard program may take."""
 
@@ -25,6 +27,8 @@ PROCESS_DELAY_SECONDS = 5.0
 """The process waits this much longer than the browser, so that usually only the browser clears the clipboard."""
 
 KEY_BYTES = 32
+CLIPBOARD_PROGRAMS = ("xclip", "xsel", "wl-copy", "wl-paste", "klipper", "qdbus", "pbcopy", "pbpaste", "clip.exe")
+"""Lists the programs that pyperclip runs."""
 
 ClipboardKind = Literal["tmux", "here"]
 """Names the clipboard: that of the tmux around the program, or that of this machine."""
@@ -88,7 +92,13 @@ def _copy_text(text: str, environ: Mapping[str, str]) -> ClipboardKind | None:
         return "tmux"
     if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
         return None
-    return "here" if _copy_with_pyperclip(text) else None
+    return "here" if not _is_program_planted() and _copy_with_pyperclip(text) else None
+
+
+def _is_program_planted() -> bool:
+    """Return whether pyperclip would run a program in a relative folder of PATH: a repository could contain it."""
+    found = filter(None, map(shutil.which, CLIPBOARD_PROGRAMS))
+    return not all(map(os.path.isabs, found))
 
 
 def _copy_with_pyperclip(text: str) -> bool:
@@ -113,8 +123,8 @@ def _paste_with_pyperclip() -> str | None:
 
 def _run_tmux(*command: str, stdin_text: str = "") -> str | None:
     """Return the output of tmux, or None if it is missing or fails."""
-    tmux = shutil.which("tmux")
-    if tmux is None:
+    tmux = find_program("tmux")
+    if not tmux:
         return None
     try:
         result = subprocess.run(

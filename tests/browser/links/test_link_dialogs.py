@@ -198,7 +198,7 @@ async def test_a_relative_path_is_not_looked_up_where_the_browser_runs(
 async def test_the_inspector_opens_the_links_of_a_call(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EDITOR", "none-such")
+    monkeypatch.setenv("EDITOR", "true")
     add_call_session(store, folder)
     async with conversation(store, "Found it.") as pilot:
         await pilot.press("X", "i")

@@ -115,6 +115,6 @@ def test_a_missing_editor_gives_the_terminal_back(
         terminal.press("\r")
         terminal.wait_for_text("The retry is in")
         terminal.press("O")
-        terminal.wait_for_text("could not be run")
+        terminal.wait_for_text("is not installed")
         terminal.press("q")
         assert terminal.wait_for_exit() == 0

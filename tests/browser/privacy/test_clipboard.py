@@ -121,6 +121,21 @@ def test_a_secret_is_cleared_even_if_the_browser_is_suspended(tmp_path: Path, mo
     copied.clear()
 
 
+def test_no_clipboard_program_of_the_current_folder_is_run(
+    tmp_path: Path, clipboard: FakeClipboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository could contain one, and would get what is copied."""
+    for name in ("xclip", "tmux"):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n/bin/cat > '{tmp_path}/stolen'\n")
+        program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", ".")
+    assert not copy_locally(TEXT, {"TMUX": "x"})
+    assert clipboard.text == ""
+    assert not (tmp_path / "stolen").exists()
+
+
 # ── in the browser ────────────────────────────────────────────────────────────────────────────────
 
 
