@@ -10,33 +10,29 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from store.model.session import Session
 from store.model.statistics import (
     ContextPoint,
     CostExplanation,
-    CostLine,
     Figures,
     SubagentCost,
     TokenCounts,
     TurnCost,
 )
-from store.model.usage import ESTIMATED, TOKEN_KINDS, unpack_knowledge
+from store.model.usage import TOKEN_KINDS
 from store.text.validate import encode
-from store.usage.cost import COST, JOIN_RATES, RATES, UsedModel, list_models, rates_parameter
-from store.usage.prices import PriceTable, Rate, load_table
+from store.usage.cost import COST, JOIN_RATES, RATES, list_models, rates_parameter
+from store.usage.cost_lines import LINE_COLUMNS, RATE_NAMES, build_cost_line, read_line_figures
+from store.usage.prices import PriceTable, load_table
 from store.usage.statistics import RESPONSE_SUMS, SESSION_TREE, add_figures, response_figures
 
 if TYPE_CHECKING:
     from store.store import Store
 
-_RATE_NAMES = ", ".join(f"{kind}_rate" for kind in TOKEN_KINDS)
 _SELECT_LINES = f"""
-    with {RATES} select usage.model, rates.since, rates.over, {_RATE_NAMES}, {RESPONSE_SUMS},
-        max(usage.known & 1) | max(usage.known & 4) | max(usage.known & 16) | max(usage.known & 64)
-        | max(usage.known & 256) | max(usage.known & 1024)
-    from usage {JOIN_RATES} join entries on entries.key = usage.entry
+    with {RATES} select {LINE_COLUMNS} from usage {JOIN_RATES} join entries on entries.key = usage.entry
     where usage.session = ? and usage.counted = 1 and (? is null or entries.turn = ?)
     group by usage.model, rates.since, rates.over order by sum({COST}) desc
 """
@@ -56,7 +52,7 @@ _COUNT_OTHERS = """
 """
 _SELECT_RESPONSES = f"""
     with {RATES} select usage.entry, entries.seq, entries.turn, entries.created_at, usage.model,
-        {", ".join(f"usage.{kind}" for kind in TOKEN_KINDS)}, {COST}, {_RATE_NAMES}
+        {", ".join(f"usage.{kind}" for kind in TOKEN_KINDS)}, {COST}, {RATE_NAMES}
     from usage {JOIN_RATES} join entries on entries.key = usage.entry
     where usage.session = ? order by entries.seq
 """
@@ -94,10 +90,10 @@ class SessionUsage:
         key = self._session.key
         with self._store.snapshot():
             rows = self._store.rows(_SELECT_LINES, self._rates, key, turn, turn)
-            lines = tuple(self._build_line(row) for row in rows)
+            lines = tuple(build_cost_line(self._models, row) for row in rows)
             subagents = tuple(self._find_subagents(turn))
             (not_counted,) = self._store.row(_COUNT_OTHERS, key, turn, turn)
-        own = add_figures(response_figures(row[3 + len(TOKEN_KINDS) : -1]) for row in rows)
+        own = add_figures(map(read_line_figures, rows))
         return CostExplanation(
             self._session.id,
             turn,
@@ -108,28 +104,6 @@ class SessionUsage:
             self._session.cost,
             not_counted,
             self._table.info,
-        )
-
-    def _build_line(self, row: Sequence[Any]) -> CostLine:
-        key, _, over, *numbers, estimated_bits = row
-        rates, sums = numbers[: len(TOKEN_KINDS)], numbers[len(TOKEN_KINDS) :]
-        model, figures = self._models[key], response_figures(sums)
-        known = unpack_knowledge(estimated_bits)
-        rate = _find_rate(model, over, rates) if rates[0] is not None else None
-        prices = model.prices
-        return CostLine(
-            model.name,
-            model.provider,
-            figures.responses,
-            figures.tokens,
-            TokenCounts._make(rates) if rate else None,
-            figures.cost,
-            priced_as="" if prices is None else prices.model if prices.is_own else f"{prices.provider}/{prices.model}",
-            valid_from=rate.valid_from if rate else "",
-            over=rate.over if rate else 0,
-            is_own_rate=prices is not None and prices.is_own,
-            estimated=tuple(kind for kind in TOKEN_KINDS if known[kind] & ESTIMATED),
-            reported_cost=figures.reported_cost,
         )
 
     def _find_subagents(self, turn: int | None) -> Iterator[SubagentCost]:
@@ -215,11 +189,6 @@ class SessionUsage:
             points.append(ContextPoint(*where, response.tokens.context, window, is_compacted))
             before = response.seq
         return points
-
-
-def _find_rate(model: UsedModel, over: int | None, amounts: Sequence[int]) -> Rate | None:
-    rates = model.prices.rates if model.prices else ()
-    return next((rate for rate in rates if rate.amounts == tuple(amounts) and rate.over == max(over or 0, 0)), None)
 
 
 def _sum_responses(responses: Sequence[Response]) -> Figures:

@@ -24,6 +24,7 @@ FOOT_LINES = 2
 """Counts the lines below the bars: the baseline and its labels."""
 
 MAX_BAR_CELLS = 7
+MAX_NAME_CELLS = 28
 _CURSOR_STYLE = "bold $accent"
 
 
@@ -70,7 +71,8 @@ class BarChart(NamedTuple):
             pieces = [self._label_axis(row, top)]
             for index, column in enumerate(columns):
                 sign, style = column[row]
-                pieces += [(sign * self.bar_cells, f"bold {style}" if index == cursor and style else style), gap]
+                text = sign.ljust(self.bar_cells) if sign == UNPRICED_SIGN else sign * self.bar_cells
+                pieces += [(text, f"bold {style}" if index == cursor and style else style), gap]
             lines.append(build_content(pieces).truncate(self.width))
         return [*lines, self._render_baseline(cursor), self._render_labels(cursor)]
 
@@ -142,13 +144,22 @@ def _draw_patterned(edges: Sequence[int], bottom: int) -> StyledText:
     return SERIES_PATTERNS[next(series for series, edge in enumerate(edges) if edge >= min(bottom + 4, highest))], ""
 
 
-def render_legend(names: Sequence[str], width: int, *, has_color: bool = True) -> Content:
-    """Render the names of the series with their colours, or their patterns without colours."""
+def render_legend(names: Sequence[str], width: int, *, has_color: bool = True, chosen: int | None = None) -> Content:
+    """Render the names of the series with their colours, or their patterns without colours. One may be chosen.
+
+    Names without room are counted, because the beginnings of two names may be the same.
+    """
     pieces: list[StyledText] = []
-    for series, name in enumerate(names):
+    room = width
+    for series, full_name in enumerate(names):
+        name = one_line(full_name, MAX_NAME_CELLS)
+        room -= cell_width(name) + len("██ ") + len("   ")
+        if room < 0 or (room < len("+9") and series < len(names) - 1):
+            return build_content([*pieces, (f"+{len(names) - series}", MUTED)])
         sign = SERIES_PATTERNS[0 if has_color else series]
-        pieces += [(f"{sign * 2} ", SERIES_COLORS[series] if has_color else ""), (f"{one_line(name, 28)}   ", MUTED)]
-    return build_content(pieces).truncate(width, ellipsis=True)
+        pieces.append((f"{sign * 2} ", SERIES_COLORS[series] if has_color else ""))
+        pieces += [(name, _CURSOR_STYLE if series == chosen else MUTED), ("   ", "")]
+    return build_content(pieces)
 
 
 def round_up(amount: int) -> int:

@@ -42,14 +42,25 @@ def format_short(number: float) -> str:
 
 
 def format_money(micro_dollars: int) -> str:
-    """Return an amount of money. Cents are shown below a thousand dollars, and more digits below ten cents."""
+    """Return an amount of money. Cents are shown below a thousand dollars, and parts of them below a cent."""
     dollars = micro_dollars / MICRO
     if not micro_dollars:
         return "$0"
     if abs(dollars) < 0.0001:
         return "<$0.0001"
-    digits = 4 if abs(dollars) < 0.1 else 2 if abs(dollars) < 1_000 else 0
+    digits = 4 if abs(dollars) < 0.00995 else 2 if abs(dollars) < 1_000 else 0
     return f"{'-' if dollars < 0 else ''}${abs(dollars):,.{digits}f}"
+
+
+def format_exact_money(micro_dollars: int) -> str:
+    """Return an amount of money with all its digits, so that a sum can be checked."""
+    return f"{'-' if micro_dollars < 0 else ''}${abs(micro_dollars) / MICRO:,.6f}"
+
+
+def format_rate(micro_dollars: int) -> str:
+    """Return a price with cents, and with more digits only if it has them."""
+    whole, digits = f"{micro_dollars / MICRO:,.6f}".split(".")
+    return f"${whole}.{digits[:2]}{digits[2:].rstrip('0')}"
 
 
 def _format_money_axis(micro_dollars: int) -> str:
@@ -62,6 +73,8 @@ def _format_money_axis(micro_dollars: int) -> str:
 def format_time(milliseconds: int) -> str:
     """Return a time of seconds to days, e.g. `14h 20m`."""
     minutes = round(milliseconds / 60_000)
+    if not milliseconds:
+        return "0"
     if minutes < 1:
         return format_duration(milliseconds)
     if minutes < 60:

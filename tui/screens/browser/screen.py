@@ -31,6 +31,7 @@ from tui.screens.browser.comparisons import COMPARE_TOOLTIP, Comparisons
 from tui.screens.browser.empty_list import EmptyList
 from tui.screens.browser.live_sync import LiveSync
 from tui.screens.browser.session_edits import SessionEdits, edit_binding
+from tui.screens.browser.stats_opener import StatsOpener
 from tui.screens.browser.wait_notifier import WaitNotifier
 from tui.screens.session_list_screen import SessionListScreen
 from tui.screens.store_screen import Clock
@@ -121,6 +122,15 @@ class BrowserScreen(SessionListScreen[None]):
         Binding(
             "A", "tools", "All tool calls", show=False, id="list.tools", tooltip="Show the tool calls of all sessions"
         ),
+        Binding(
+            "percent_sign",
+            "stats",
+            "Statistics",
+            show=False,
+            key_display="%",
+            id="list.stats",
+            tooltip="Show tokens, API value and other statistics",
+        ),
         # The list has this key, too. With priority, the focus has moved before the next key is handled.
         Binding("enter", "open_session", "Open", id="list.open", priority=True, tooltip="Open the session"),
         # The list has this key, too, but it is hidden if it is empty.
@@ -165,6 +175,7 @@ class BrowserScreen(SessionListScreen[None]):
         self.edits = SessionEdits(self, store, clock)
         self.comparisons = Comparisons(self, store)
         self.empty_list = EmptyList(self, store)
+        self._stats_opener = StatsOpener(self, store, clock)
         self._shown_title = title
         self.has_conversation = False
         "Is set when `conversation` is."
@@ -474,7 +485,8 @@ class BrowserScreen(SessionListScreen[None]):
         if self.has_class("-zoom"):
             self.action_zoom()
         elif self._active_pane:
-            self.action_pane(self._active_pane - 1)
+            if self._active_pane > 1 or not self._stats_opener.return_from_conversation():
+                self.action_pane(self._active_pane - 1)
         else:
             self.action_clear()
 
@@ -534,6 +546,13 @@ class BrowserScreen(SessionListScreen[None]):
         screen = ToolCallsScreen(self._store, self._clock, options.query, scopes, options.folder)
         self.app.push_screen(screen, self.open_entry)
 
+    def action_stats(self) -> None:
+        self._stats_opener.open()
+
+    def action_clear(self) -> None:
+        if not self._stats_opener.return_from_list():
+            super().action_clear()
+
     def action_scope(self) -> None:
         self.sessions.action_scope()
 
@@ -579,6 +598,8 @@ class BrowserScreen(SessionListScreen[None]):
                 return self.edits.is_available(str(parameters[0]))
             case "demo":
                 return self.empty_list.can_make_demo
+            case "stats":
+                return not is_store_empty
             case "scope":
                 return self.has_class("-nothing") and not is_store_empty
             case "changes" | "open_links":

@@ -1,0 +1,215 @@
+"""Tests the statistics screen: figures, periods, measures, charts, tables, and what can be opened from it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from browser_driver import make_browser, screen_text, session_list, time_ago, wait_for_text, wait_until
+from textual.pilot import Pilot
+
+from store.model.entry import NewEntry, Text
+from store.model.usage import Usage
+from store.store import Store
+from tui.screens.browser.screen import BrowserScreen
+from tui.screens.inspector import InspectorScreen
+from tui.screens.stats.screen import LOADING, StatsScreen
+from tui.screens.tool_calls import ToolCallsScreen
+
+WIDE = (140, 45)
+# Today: 100,000 x $10 + 20,000 x $12 + 4,000 x $50, then 10 x $10 + 120,000 x $1 + 6,000 x $12 + 2,000 x $50,
+# and the sub-agent 40,000 x $1 + 1,000 x $5, all per million.
+TODAY = MONTH = "$1.78"
+
+
+def stats(pilot: Pilot[Any]) -> StatsScreen:
+    screen = pilot.app.screen
+    assert isinstance(screen, StatsScreen)
+    return screen
+
+
+async def wait_until_counted(pilot: Pilot[Any], *texts: str) -> None:
+    """Wait until all figures are shown, and these texts with them."""
+    await wait_for_text(pilot, *texts)
+    await wait_until(pilot, lambda: LOADING not in screen_text(pilot))
+
+
+@asynccontextmanager
+async def open_stats(store: Store, size: tuple[int, int] = WIDE) -> AsyncIterator[Pilot[Any]]:
+    app = make_browser(store)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await wait_for_text(pilot, "4 sessions")
+        await pilot.press("percent_sign")
+        await wait_until_counted(pilot, "statistics", "API value")
+        yield pilot
+
+
+async def test_the_totals_of_thirty_days_with_their_prices(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await wait_for_text(pilot, f"{MONTH} API value", "344k tokens", "4 turns", "2 calls")
+        await wait_for_text(pilot, "1 error ", "5 Oct – 3 Nov 2026")
+        await wait_for_text(pilot, "51k tokens unpriced", "prices test prices 7, 2999-01-01")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen))
+
+
+async def test_periods_are_chosen_and_moved(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await pilot.press("1")
+        await wait_until_counted(pilot, "‹ today ›", f"{TODAY} API value", "By hour")
+        stats(pilot).table.focus()
+        await pilot.press("left")
+        await wait_until_counted(pilot, "Mon 2 Nov 2026", "$0 API value")
+        await pilot.press("right", "right")
+        await wait_until_counted(pilot, "‹ today ›")
+        await pilot.press("5")
+        await wait_until_counted(pilot, "all time", "By month", "$2.88 API value")
+        await pilot.press("4")
+        await wait_until_counted(pilot, "4 Nov 2025 – 3 Nov 2026", "By week")
+
+
+async def test_a_measure_is_shown_everywhere(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await pilot.press("v")
+        await wait_for_text(pilot, "Tue 3 Nov 2026: 293k")
+        await pilot.press("v")
+        await wait_for_text(pilot, "Tue 3 Nov 2026: 3")
+        await pilot.press("V", "V")
+        await wait_for_text(pilot, f"Tue 3 Nov 2026: {TODAY}")
+
+
+async def test_a_model_without_a_price_is_unpriced_and_not_free(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        row = next(line for line in screen_text(pilot).splitlines() if line.startswith(" local-llama"))
+        assert "unpriced" in row
+        assert "$0" not in row
+
+
+async def test_tables(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await pilot.press("b")
+        await wait_until_counted(pilot, "Claude Code", "Codex")
+        await pilot.press("b")
+        await wait_until_counted(pilot, "/home/ada/code/alpha", "/home/ada/code/beta")
+        await pilot.press("b")
+        await wait_until_counted(pilot, "median", "p95", "100.0%", "2.0 s")
+        await pilot.press("b")
+        await wait_until_counted(pilot, "Fix the test", "Rename the keys")
+        assert "Look around" not in screen_text(pilot), "A sub-agent is a part of its session."
+
+
+# ── opening ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_day_opens_its_sessions_and_escape_leads_back(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        stats(pilot).calendar.focus()
+        await pilot.press("up", "up", "down", "down", "left", "right", "up", "up")
+        await wait_for_text(pilot, "Sun 1 Nov 2026: unpriced")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "1 found", "after:2026-11-01 before:2026-11-02", "Rename the keys")
+        await wait_until(pilot, lambda: pilot.app.focused is session_list(pilot))
+        await pilot.press("escape")
+        await wait_until_counted(pilot, "Sun 1 Nov 2026: unpriced")
+        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).calendar)
+        await pilot.press("escape")
+        await wait_for_text(pilot, "4 sessions")
+
+
+async def test_a_bar_and_its_series_open_their_sessions(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).bars)
+        await pilot.press("up", "up")
+        await wait_for_text(pilot, "3 Nov, quick-1: $0.04")
+        await pilot.press("down")
+        await wait_for_text(pilot, "3 Nov, big-1: $1.73")
+        await pilot.press("enter")
+        await wait_for_text(pilot, 'model:"big-1" after:2026-11-03', "1 found")
+
+
+async def test_a_model_a_tool_and_a_session_are_opened_from_their_rows(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        stats(pilot).table.focus()
+        await pilot.press(*"bbbb")
+        await wait_until_counted(pilot, "Fix the test", "Rename the keys")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "And the docs", "Fix the test")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen) and pilot.app.screen.is_reading)
+        await pilot.press("escape")
+        await wait_until_counted(pilot, "Rename the keys", "statistics")
+        await pilot.press("B")
+        await wait_until_counted(pilot, "p95", "Bash")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ToolCallsScreen))
+        await wait_for_text(pilot, "1 call", "pytest")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
+
+
+async def test_the_search_box_filters_everything(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await pilot.press("slash", *"agent:codex", "enter")
+        await wait_until_counted(pilot, "1 session", "unpriced API value", "51k tokens")
+        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).bars)
+        await pilot.press("escape")
+        await wait_until_counted(pilot, f"{MONTH} API value")
+
+
+async def test_a_change_of_the_store_is_counted(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await wait_until_counted(pilot, f"{MONTH} API value")
+        usage = Usage(100_000, model="big-1", provider="acme")
+        entry = NewEntry(role="assistant", parts=(Text("More."),), created_at=time_ago(minutes=5), usage=usage)
+        with Store.open(used_store.path) as other_program:
+            other_program.chains.append(other_program.sessions.get("claude:alpha").key, [entry])
+        await wait_until_counted(pilot, "$2.78 API value")
+
+
+# ── the sum behind a figure ───────────────────────────────────────────────────────────────────────
+
+
+async def test_a_figure_is_explained(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).bars)
+        await pilot.press("equals_sign")
+        await wait_for_text(pilot, "3 Nov: how it adds up", "big-1 · acme · 2 responses", "rates of acme/big")
+        await wait_for_text(pilot, "cache write, 5 min", "26,000", "× $12.00 /M", "$0.312000", "$1.732100")
+        await wait_for_text(pilot, "the agent reported", "$1.000000", "+$0.732100")
+        await wait_for_text(pilot, "$1.777100", "digest", "it is not a bill")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, StatsScreen))
+
+
+@pytest.mark.parametrize(("steps", "title", "cost"), [(0, "big-1", "$1.732100"), (4, "Fix the test", "$1.777100")])
+async def test_rows_are_explained(used_store: Store, steps: int, title: str, cost: str) -> None:
+    async with open_stats(used_store) as pilot:
+        stats(pilot).table.focus()
+        await pilot.press(*["b"] * steps)
+        await wait_until_counted(pilot, f"▌{title}")
+        await pilot.press("equals_sign")
+        await wait_for_text(pilot, f"{title}: how it adds up", cost)
+
+
+async def test_an_hour_of_the_week_is_explained(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        stats(pilot).hours.focus()
+        await pilot.press("down", "left", "left")
+        await wait_for_text(pilot, "Tue 10:00: $1.49")
+        await pilot.press("equals_sign")
+        await wait_for_text(pilot, "Tue 10:00: how it adds up", "$1.485000")
+
+
+# ── a narrow terminal ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_narrow_terminal_shows_one_chart_at_a_time(used_store: Store) -> None:
+    async with open_stats(used_store, (80, 24)) as pilot:
+        await wait_until_counted(pilot, "By day and model", "big-1")
+        assert "Calendar" not in screen_text(pilot)
+        await pilot.press("tab", "tab")
+        await wait_for_text(pilot, "Calendar", "active days")
+        assert "By day" not in screen_text(pilot)
+        await pilot.press("tab")
+        await wait_for_text(pilot, "Hours of the week")

@@ -1,0 +1,1 @@
+"""This package renders statistics: periods, totals and tables."""

@@ -1,0 +1,162 @@
+"""This module renders the sum behind a figure: tokens by kind, rates, what is estimated and what the agent reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from textual.content import Content
+
+from store.model.statistics import CostLine, Figures, SubagentCost, TableInfo, TurnCost
+from store.text.sanitize import cell_width, one_line
+from tui.render.charts.measures import COST, MICRO, TOKENS, UNPRICED, format_exact_money, format_money, format_rate
+from tui.render.statistics.figures import read_amount, write_amount
+from tui.render.styles import FAINT, MUTED, STRONG, WARNING, StyledText, build_content, format_count
+from tui.render.word_wrap import wrap_text
+
+KIND_LABELS = {
+    "input": "input",
+    "cache_read": "cache read",
+    "cache_write_5m": "cache write, 5 min",
+    "cache_write_1h": "cache write, 1 h",
+    "output": "output",
+    "reasoning": "reasoning",
+}
+_LABEL_CELLS, _COUNT_CELLS, _RATE_CELLS, _COST_CELLS = 22, 14, 18, 14
+
+RESEND_RULE = (
+    "Estimate: what the turn added to the context, times the later requests that still had it in theirs, up to the next"
+    " compaction."
+)
+CARRIED_RULE = (
+    "Estimate: what was in the context when the turn began counts as carried, in every request of the turn: first what"
+    " was read from the cache, then what was written to it, then other input."
+)
+
+
+def render_explanation(lines: Sequence[CostLine], total: Figures, prices: TableInfo, width: int) -> list[Content]:
+    """Render a block for each model and rate, then the total and where the prices come from."""
+    shown: list[Content] = []
+    for line in lines:
+        shown += [*_render_line(line), Content("")]
+    if not lines:
+        shown += [build_content([("No response with tokens is behind this figure.", MUTED)]), Content("")]
+    shown += _render_total(total)
+    shown += [Content(""), *_render_price_source(prices, width)]
+    return shown
+
+
+def _render_line(line: CostLine) -> Iterator[Content]:
+    provider = f" · {one_line(line.provider, 30)}" if line.provider else ""
+    responses = format_count(line.responses, "response")
+    yield build_content([(one_line(line.model, 60) or "unknown model", STRONG), (f"{provider} · {responses}", MUTED)])
+    yield build_content([(_describe_rate(line), MUTED if line.rates else WARNING)])
+    for kind, label in KIND_LABELS.items():
+        count = getattr(line.tokens, kind)
+        if kind == "output":
+            count -= min(line.tokens.reasoning, count)
+        if count:
+            yield _render_kind(line, kind, label, count)
+    cost = _write_exact(line.cost, is_estimate=bool(line.estimated))
+    yield _render_columns("", f"{line.tokens.total:,}", "", cost, STRONG)
+    if line.reported_cost is not None:
+        yield _render_columns("the agent reported", "", "", format_exact_money(line.reported_cost), MUTED)
+        if line.cost is not None:
+            difference = line.cost - line.reported_cost
+            yield _render_columns("difference", "", "", _format_signed(difference), MUTED)
+
+
+def _describe_rate(line: CostLine) -> str:
+    if line.rates is None:
+        return "no price is known for this model, so its tokens are unpriced"
+    source = "your config file" if line.is_own_rate else one_line(line.priced_as, 60)
+    since = f", valid from {line.valid_from}" if line.valid_from else ""
+    over = f", for requests of more than {line.over:,} tokens" if line.over else ""
+    return f"rates of {source}{since}{over}"
+
+
+def _render_kind(line: CostLine, kind: str, label: str, count: int) -> Content:
+    mark = "~" if kind in line.estimated else ""
+    if line.rates is None:
+        return _render_columns(label, f"{mark}{count:,}", "", UNPRICED, "")
+    rate: int = getattr(line.rates, kind)
+    amount = (count * rate + MICRO // 2) // MICRO
+    return _render_columns(label, f"{mark}{count:,}", f"× {format_rate(rate)} /M", format_exact_money(amount), "")
+
+
+def _render_columns(label: str, count: str, rate: str, cost: str, style: str) -> Content:
+    return build_content(
+        [
+            (f"  {label}".ljust(_LABEL_CELLS), MUTED),
+            (count.rjust(_COUNT_CELLS), style),
+            (rate.rjust(_RATE_CELLS), FAINT),
+            (cost.rjust(_COST_CELLS), style),
+        ]
+    )
+
+
+def _render_total(total: Figures) -> Iterator[Content]:
+    cost = _write_exact(read_amount(total, COST), is_estimate=total.is_estimated)
+    yield _render_columns(COST.label, f"{total.tokens.total:,}", "", cost, "bold $text-accent")
+    if total.unpriced_tokens and total.cost is not None:
+        yield _render_columns("unpriced", f"{total.unpriced_tokens:,}", "", UNPRICED, WARNING)
+    if total.reported_cost is not None:
+        yield _render_columns("agents reported", "", "", format_exact_money(total.reported_cost), MUTED)
+
+
+def _render_price_source(prices: TableInfo, width: int) -> Iterator[Content]:
+    text = (
+        f"{COST.label} is what these tokens cost at the vendors' APIs, whoever pays for them; it is not a bill. "
+        f"Prices: {prices.name} {prices.version} of {prices.date}, digest {prices.digest}. "
+        "Each response is rounded to a millionth of a dollar, so the lines may differ from their total by that much."
+    )
+    for line in wrap_text(text, width):
+        yield build_content([(line, FAINT)])
+
+
+def _write_exact(cost: int | None, *, is_estimate: bool) -> str:
+    return UNPRICED if cost is None else f"{'~' if is_estimate else ''}{format_exact_money(cost)}"
+
+
+def _format_signed(micro_dollars: int) -> str:
+    return f"{'+' if micro_dollars > 0 else ''}{format_exact_money(micro_dollars)}"
+
+
+# ── sessions and turns ────────────────────────────────────────────────────────────────────────────
+
+
+def render_subagents(subagents: Sequence[SubagentCost], total: Figures, width: int) -> Iterator[Content]:
+    """Render what the sub-agents of a session or a turn add to it."""
+    if not subagents:
+        return
+    yield build_content([("Sub-agents", STRONG)])
+    for subagent in subagents:
+        title = one_line(subagent.title or subagent.session_id, max(width - 40, 12))
+        pieces: list[StyledText] = [(f"  {title}", ""), (" " * max(width - 36 - cell_width(title), 1), "")]
+        tokens, cost = TOKENS.format(subagent.figures.tokens.total), write_amount(subagent.figures, COST)
+        yield build_content([*pieces, (tokens.rjust(12), MUTED), (cost.rjust(14), "")])
+    yield build_content([(f"  with sub-agents: {write_amount(total, COST)}", "bold $text-accent")])
+    yield Content("")
+
+
+def render_turn_cost(turn: TurnCost, width: int) -> Iterator[Content]:
+    """Render what a turn cost by itself, what it carried from before, and what it caused later."""
+    if turn.cost is not None:
+        yield _render_columns("own", "", "", f"~{format_money(turn.own or 0)}", "")
+        yield _render_columns("carried context", "", "", f"~{format_money(turn.carried or 0)}", "")
+        yield _render_columns("", "", "", format_money(turn.cost), STRONG)
+        for line in wrap_text(CARRIED_RULE, width):
+            yield build_content([(line, FAINT)])
+        yield Content("")
+    if turn.resent_times:
+        yield build_content([(describe_resending(turn), WARNING)]).truncate(width, ellipsis=True)
+        for line in wrap_text(RESEND_RULE, width):
+            yield build_content([(line, FAINT)])
+        yield Content("")
+
+
+def describe_resending(turn: TurnCost) -> str:
+    """Say what a turn caused in later requests."""
+    size = TOKENS.format(turn.resent_tokens // max(turn.resent_times, 1))
+    times = format_count(turn.resent_times, "time")
+    total = TOKENS.format(turn.resent_tokens)
+    return f"the ~{size} tokens that this turn added were re-sent about {times}: ~{total} tokens"

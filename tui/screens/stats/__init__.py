@@ -1,0 +1,1 @@
+"""This package is the statistics screen."""

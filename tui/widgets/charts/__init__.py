@@ -1,0 +1,1 @@
+"""This package shows charts with a cursor."""

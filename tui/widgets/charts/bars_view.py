@@ -1,0 +1,103 @@
+"""This module shows the bars of a period, stacked by model or agent. Up and down choose a series in a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual.content import Content
+
+from store.model.statistics import Figures
+from tui.render.charts.bars import FOOT_LINES, MAX_SERIES, Bar, BarChart, render_legend
+from tui.render.charts.measures import COST, TOKENS
+from tui.render.statistics.figures import NOTHING, BarCursor, BarFigures, FigureSource, StackedBy, read_amount
+from tui.widgets.charts.chart_view import ChartView
+
+LEGEND_LINES = 1
+OTHERS, ALL = "others", "all"
+
+
+class BarsView(ChartView):
+    def __init__(self) -> None:
+        super().__init__()
+        self._bars: Sequence[BarFigures] = ()
+        self._stacked_by: StackedBy = "model"
+        self._names: Sequence[str] = ()
+        self.cursor: BarCursor | None = None
+        "Is None until bars are shown."
+
+    def show(self, bars: Sequence[BarFigures], bucket: str, stacked_by: StackedBy) -> None:
+        """Show bars with the largest series lowest. What comes after the first few series is one series."""
+        self._bars, self._stacked_by = bars, stacked_by
+        self.chart_title = f"By {bucket} and {stacked_by}"
+        if self.cursor is None or self.cursor.bar >= len(bars):
+            self.cursor = BarCursor(len(bars) - 1) if bars else None
+        self.refresh()
+
+    def reset_cursor(self) -> None:
+        """Let the cursor begin at the last bar again, because other bars will be shown."""
+        self.cursor = None
+
+    def _list_series(self, bar: BarFigures) -> Mapping[str, Figures]:
+        """Return the series of a bar. Turns and calls are not counted by model."""
+        return bar.series if self.measure in (COST, TOKENS) else {ALL: bar.total}
+
+    def _name_series(self) -> list[str]:
+        sums: dict[str, int] = {}
+        for bar in self._bars:
+            for name, figures in self._list_series(bar).items():
+                sums[name] = sums.get(name, 0) + (read_amount(figures, self.measure) or 0)
+        names = sorted(sums, key=lambda name: (-sums[name], name))
+        return names if len(names) <= MAX_SERIES else [*names[: MAX_SERIES - 1], OTHERS]
+
+    def _lay_out(self, width: int, height: int) -> BarChart:
+        names = self._names = self._name_series()
+        bars = []
+        for bar in self._bars:
+            amounts = dict.fromkeys(names, 0)
+            for name, figures in self._list_series(bar).items():
+                amounts[name if name in amounts else OTHERS] += read_amount(figures, self.measure) or 0
+            is_unpriced = self.measure is COST and bar.total.unpriced_tokens > 0
+            bars.append(Bar(bar.label, list(amounts.values()), is_unpriced))
+        rows = max(height - FOOT_LINES - LEGEND_LINES, 2)
+        return BarChart(bars, self.measure, width, rows - rows % 2)  # even, so that half of the axis is at a line
+
+    @property
+    def selected(self) -> FigureSource | None:
+        if self.cursor is None or self.cursor.bar >= len(self._bars):
+            return None
+        bar, series = self._bars[self.cursor.bar], self.cursor.series
+        if series is None or series >= len(self._names):
+            return FigureSource(bar.label, bar.total, bar.first_day, bar.last_day)
+        name = self._names[series]
+        figures = bar.series.get(name, NOTHING)
+        filters = f'{self._stacked_by}:"{name}"'
+        model = name if self._stacked_by == "model" else None
+        return FigureSource(f"{bar.label}, {name}", figures, bar.first_day, bar.last_day, filters, model)
+
+    def draw(self, width: int, height: int) -> Sequence[Content]:
+        chart = self._lay_out(width, height)
+        bar, chosen = self.cursor if self.cursor and self.has_focus else (None, None)
+        lines = chart.render(bar, has_color=self.has_color)
+        return [*lines, render_legend(self._names, width, has_color=self.has_color, chosen=chosen)]
+
+    def move(self, by_column: int, by_row: int) -> bool:
+        if self.cursor is None:
+            return False
+        bar, series = self.cursor
+        if by_row:
+            # Upwards in the bar: the whole bar, then its lowest series.
+            above = (-1 if series is None else series) - by_row
+            named = len(self._names) - (OTHERS in self._names)
+            is_stacked = self.measure in (COST, TOKENS)
+            self.cursor = BarCursor(bar, min(above, named - 1) if above >= 0 and is_stacked else None)
+            return True
+        if not 0 <= bar + by_column < len(self._bars):
+            return False
+        self.cursor = BarCursor(bar + by_column, series)
+        return True
+
+    def point_to(self, x: int, y: int) -> bool:
+        index = self._lay_out(*self.content_size).bar_at(x)
+        if index is not None:
+            self.cursor = BarCursor(index)
+        return index is not None
