@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from store.model.entry import Entry, Json, PairedCall, Turn, part_to_json
 from store.model.knowledge import Edit, ExposedSecret, Fact, Hit, Note, PublishedFile, SecretInfo, Summary
 from store.model.session import Session, entry_id
-from store.model.statistics import Figures, TableInfo
 from store.model.status import find_status
 from store.model.usage import MICRO_DOLLARS
 from store.text.validate import encode
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from store.formats.changed_files import ChangedFile, SessionChanges
     from store.formats.comparison import Comparison
     from store.formats.file_changes import Hunk
+    from store.model.statistics import Figures, TableInfo
     from store.model.tool_stats import ToolStats
     from store.store import Store
 
@@ -53,7 +53,7 @@ def sessions_to_json(store: Store, page: Sequence[Session]) -> list[JsonObject]:
             *summaries.get(session.key, (None, None)),
             tags.get(session.key, []),
             positions,
-            costs[session.key].own if session.key in costs else Figures(),
+            costs[session.key].own if session.key in costs else None,
         )
         for session in page
     ]
@@ -69,7 +69,7 @@ def _session_to_json(
     up_to_turn: int | None,
     tags: list[str],
     positions: dict[int, int],
-    usage: Figures,
+    usage: Figures | None,
 ) -> JsonObject:
     """Convert a session. `positions` are the positions of the first and last entries, by the keys of the entries."""
     head, tail = (
@@ -86,13 +86,13 @@ def _session_to_json(
             "cached": session.tokens_cached,
             "cache_read": session.tokens_cache_read,
             "cache_write": session.tokens_cache_write,
-            "cache_write_5m": usage.tokens.cache_write_5m,
-            "cache_write_1h": usage.tokens.cache_write_1h,
-            "reasoning": usage.tokens.reasoning,
+            "cache_write_5m": usage.tokens.cache_write_5m if usage else 0,
+            "cache_write_1h": usage.tokens.cache_write_1h if usage else 0,
+            "reasoning": usage.tokens.reasoning if usage else 0,
             "total": session.tokens_total,
         },
         "cost": session.cost,
-        "cost_usd": dollars(usage.cost),
+        "cost_usd": dollars(usage.cost) if usage else None,
         "summary": summary,
         "summary_up_to": up_to_turn,
         "tags": tags,

@@ -1,11 +1,12 @@
 """This module defines figures about conversations: tokens, cost and counts, in total and by day, model and so on.
 
 Money is in whole micro-dollars. It is what the tokens cost at the vendor's API ("API value"), whoever pays for them.
+
+They are named tuples, because a start that lists sessions loads them, and a dataclass takes longer to define.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Dimension = Literal["day", "week", "month", "hour", "weekday_hour", "model", "agent", "folder", "tool", "session"]
@@ -49,8 +50,7 @@ class TokenCounts(NamedTuple):
 NO_TOKENS = TokenCounts()
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(NamedTuple):
     """Holds the figures of one row of statistics, or of all rows together."""
 
     sessions: int = 0
@@ -72,8 +72,9 @@ class Figures:
     "Is true if some number of tokens was concluded from others."
 
 
-@dataclass(frozen=True, slots=True)
-class StatisticsRow:
+class StatisticsRow(NamedTuple):
+    """Holds the figures of one day, model or whatever the rows stand for."""
+
     key: str
     "Is e.g. `2026-11-18`, `2026-W47`, `2026-11`, `09` (hour), `2 09` (weekday from Monday = 1, and hour), or a name."
     figures: Figures
@@ -81,8 +82,7 @@ class StatisticsRow:
     "Is the model or agent when each row is split by it."
 
 
-@dataclass(frozen=True, slots=True)
-class TableInfo:
+class TableInfo(NamedTuple):
     """Says which rate table a cost was computed with."""
 
     name: str
@@ -91,8 +91,9 @@ class TableInfo:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(NamedTuple):
+    """Holds the figures of all rows, and their totals."""
+
     by: Dimension
     rows: tuple[StatisticsRow, ...]
     totals: Figures
@@ -102,8 +103,7 @@ class Statistics:
 # ── the sum behind a figure ───────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class CostLine:
+class CostLine(NamedTuple):
     """Explains a part of a cost: the responses of one model that have the same rates."""
 
     model: str
@@ -124,15 +124,15 @@ class CostLine:
     reported_cost: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SubagentCost:
+class SubagentCost(NamedTuple):
+    """Holds what a sub-agent cost."""
+
     session_id: str
     title: str
     figures: Figures
 
 
-@dataclass(frozen=True, slots=True)
-class CostExplanation:
+class CostExplanation(NamedTuple):
     """Explains the cost of a session or of one turn."""
 
     session_id: str
@@ -148,8 +148,7 @@ class CostExplanation:
     prices: TableInfo
 
 
-@dataclass(frozen=True, slots=True)
-class SessionCost:
+class SessionCost(NamedTuple):
     """Holds the figures of a session for a list."""
 
     own: Figures
@@ -159,8 +158,7 @@ class SessionCost:
 # ── turns ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class TurnCost:
+class TurnCost(NamedTuple):
     """Holds what a turn cost. `own` and `carried` add up to `cost`."""
 
     turn: int
@@ -180,8 +178,7 @@ class TurnCost:
     "Counts the later requests that had it in their context, up to the next compaction."
 
 
-@dataclass(frozen=True, slots=True)
-class ContextPoint:
+class ContextPoint(NamedTuple):
     """Says how full the context window was at one response."""
 
     entry: int
@@ -201,8 +198,7 @@ class ContextPoint:
 WasteKind = Literal["file read again", "command failed again", "large output resent", "cache missed after a pause"]
 
 
-@dataclass(frozen=True, slots=True)
-class Waste:
+class Waste(NamedTuple):
     """Names something that could have been saved, with the turns that show it."""
 
     kind: WasteKind
@@ -210,9 +206,9 @@ class Waste:
     turns: tuple[int, ...]
     subject: str
     "Is the path, the command, or the name of the tool."
-    count: int
+    times: int
     "Counts the reads, the failures, the requests that had the output, or 1."
     tokens: int
     "Is how many tokens it took, or about how many."
     cost: int | None
-    is_estimated: bool = field(default=True)
+    is_estimated: bool = True

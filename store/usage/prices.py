@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -52,8 +51,7 @@ class Rate(NamedTuple):
         return self[2:]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPrices:
+class ModelPrices(NamedTuple):
     """Holds the rates of a model, and where they come from."""
 
     provider: str

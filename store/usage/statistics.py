@@ -8,9 +8,8 @@ inherited is not counted. Sessions in the trash are left out; archived ones are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from store.model.statistics import (
     TIME_DIMENSIONS,
@@ -96,8 +95,7 @@ _JOIN_ROOT = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(NamedTuple):
     """Is a span of time. None means that it is open at that end."""
 
     since: datetime | None = None
@@ -152,7 +150,7 @@ class UsageStatistics:
                 summed = _Collector(self._store, "", "", sessions, period, table).collect()
             else:
                 summed = rows
-            totals = replace(add_figures(row.figures for row in summed), sessions=collector.count_sessions())
+            totals = add_figures(row.figures for row in summed)._replace(sessions=collector.count_sessions())
         return Statistics(by, tuple(_sort_rows(by, rows)), totals, table.info)
 
     def of_session(self, session: Session) -> SessionUsage:
@@ -233,7 +231,7 @@ class _Collector:
         figures: dict[tuple[str, str], Figures] = {}
         if self._by != "tool":
             for key, split, sessions, *numbers in self._select_responses():
-                figures[key or "", split] = replace(response_figures(numbers), sessions=sessions)
+                figures[key or "", split] = response_figures(numbers)._replace(sessions=sessions)
         if not self._split:
             self._add_turns_and_calls(figures)
         rows = ((_label(self._by, key), figure, split) for (key, split), figure in figures.items())
@@ -254,13 +252,13 @@ class _Collector:
         if self._by not in ("tool", "model"):
             for key, sessions, turns, seconds in self._select_turns():
                 before = figures.get((key or "", ""), Figures())
-                figures[key or "", ""] = replace(
-                    before, sessions=max(sessions, before.sessions), turns=turns, active_seconds=seconds
+                figures[key or "", ""] = before._replace(
+                    sessions=max(sessions, before.sessions), turns=turns, active_seconds=seconds
                 )
         for key, sessions, calls, errors in self._select_calls():
             before = figures.get((key or "", ""), Figures())
-            figures[key or "", ""] = replace(
-                before, sessions=max(sessions, before.sessions), tool_calls=calls, errors=errors
+            figures[key or "", ""] = before._replace(
+                sessions=max(sessions, before.sessions), tool_calls=calls, errors=errors
             )
         if self._by == "model":
             self._add_turns_by_model(figures)
@@ -322,7 +320,7 @@ class _Collector:
             where counted = 1 and {period.sql} and {self._sessions.sql} group by 1
         """
         for model, turns in self._store.rows(sql, *period.values, *self._sessions.values):
-            figures[model, ""] = replace(figures[model, ""], turns=turns)
+            figures[model, ""] = figures[model, ""]._replace(turns=turns)
 
     def _session_key(self) -> str:
         """Return the SQL of the key if it depends on the session alone."""

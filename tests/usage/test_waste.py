@@ -53,7 +53,7 @@ def test_a_file_that_is_read_three_times_is_a_finding(conversation: Conversation
         conversation.call("Read", {"file_path": "/w/a.py"}, "x" * 400)
     conversation.call("Read", {"file_path": "/w/b.py"})
     (waste,) = conversation.find_waste()
-    assert (waste.kind, waste.subject, waste.count, waste.turns) == ("file read again", "/w/a.py", 3, (1, 2, 3))
+    assert (waste.kind, waste.subject, waste.times, waste.turns) == ("file read again", "/w/a.py", 3, (1, 2, 3))
     assert waste.tokens == 2 * 400 // 4
 
 
@@ -72,7 +72,7 @@ def test_a_command_that_fails_three_times_is_a_finding(conversation: Conversatio
         conversation.call("Bash", {"command": "make test"}, "no" * 200, failed=True)
         conversation.call("Bash", {"command": "ls"})
     (waste,) = conversation.find_waste()
-    assert (waste.kind, waste.subject, waste.count) == ("command failed again", "make test", 3)
+    assert (waste.kind, waste.subject, waste.times) == ("command failed again", "make test", 3)
     assert (waste.turns, waste.tokens) == ((1, 2, 3), 200)
 
 
@@ -84,7 +84,7 @@ def test_a_large_output_is_sent_again_until_the_next_compaction(conversation: Co
     conversation.compact()
     conversation.respond(cache_read=500, output=1)
     (waste,) = conversation.find_waste()
-    assert (waste.kind, waste.subject, waste.count, waste.turns) == ("large output resent", "Bash", 2, (1,))
+    assert (waste.kind, waste.subject, waste.times, waste.turns) == ("large output resent", "Bash", 2, (1,))
     assert waste.tokens == 2 * 15_000
     assert waste.cost == 2 * 7_500  # 15,000 tokens at 0.50 dollars per million, twice
     assert waste.is_estimated

@@ -116,7 +116,7 @@ def _write_waste(waste: list[Waste]) -> None:
     rows: list[list[Span]] = [
         [
             TerminalText(found.kind, "bad"),
-            str(found.count),
+            str(found.times),
             f"{'~' if found.is_estimated else ''}{format_tokens(found.tokens)}",
             ", ".join(map(str, found.turns)),
             found.subject,
@@ -197,7 +197,7 @@ def _waste_to_json(waste: Waste) -> JsonObject:
         "kind": waste.kind,
         "turns": list(waste.turns),
         "subject": waste.subject,
-        "count": waste.count,
+        "count": waste.times,
         "tokens": waste.tokens,
         "cost_usd": dollars(waste.cost),
         "estimated": waste.is_estimated,
