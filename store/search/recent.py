@@ -59,6 +59,12 @@ MAX_COUNTED_MATCHES = 5_000
 ESTIMATE_MARGIN = 2
 """The factor by which an estimate is raised, to be on the safe side."""
 
+MAX_RARE_MATCHES = 400
+"""So few matches are all found with the index, and ranked, within a few milliseconds."""
+
+MAX_SCANNED_TITLES = 20_000
+"""The titles of so many sessions are searched within a few milliseconds."""
+
 _SELECT_ENTRY_RANGES = (
     "select key, head, tail from sessions where key in (select value from json_each(?)) and head is not null"
 )
@@ -164,9 +170,23 @@ def _has_match_in_thinking(pattern: re.Pattern[str], parts_column: bytes) -> boo
 
 def estimate_sessions_to_check(store: Store, query: Query, needed: int) -> int:
     """Estimate how many sessions must be searched to find the needed number of matches."""
-    (matches,) = store.row(_COUNT_MATCHES, query.fts(), MAX_COUNTED_MATCHES)
+    matches = _count_matches(store, query, MAX_COUNTED_MATCHES)
     (sessions,) = store.row("select count(*) from sessions")
     return int(ESTIMATE_MARGIN * needed * sessions / max(matches, 1))
+
+
+def is_ranked_quickly(store: Store, query: Query) -> bool:
+    """Whether all matches can be found and ranked at every letter. If nothing matches, typing errors are considered,
+    which takes longer."""
+    if not 0 < _count_matches(store, query, MAX_RARE_MATCHES + 1) <= MAX_RARE_MATCHES:
+        return False
+    (sessions,) = store.row("select count(*) from sessions")
+    return int(sessions) <= MAX_SCANNED_TITLES
+
+
+def _count_matches(store: Store, query: Query, limit: int) -> int:
+    (matches,) = store.row(_COUNT_MATCHES, query.fts(), limit)
+    return int(matches)
 
 
 def find_quick_index_sessions(store: Store, query: Query) -> set[int]:
@@ -193,7 +213,7 @@ def rank_sessions(store: Store, query: Query, now: datetime) -> list[int]:
     keys = _select_keys(store, _SELECT_TITLE_MATCHES, title, MAX_TITLE_MATCHES) if title else []
     keys += find_sessions_by_note(store, query)[:MAX_TITLE_MATCHES]
     match = query.fts()
-    (matches,) = store.row(_COUNT_MATCHES, match, MAX_RANKED_MATCHES + 1) if match else (0,)
+    matches = _count_matches(store, query, MAX_RANKED_MATCHES + 1) if match else 0
     if 0 < matches <= MAX_RANKED_MATCHES:
         role = build_role_condition(query, now)
         rows = store.rows(_SELECT_RANKED_SESSIONS.format(role.sql), match, MAX_RANKED_ENTRIES, *role.values)

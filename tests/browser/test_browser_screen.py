@@ -203,9 +203,9 @@ async def test_a_quick_answer_is_shown_once(filled_store: Store, monkeypatch: py
         await pilot.app.workers.wait_for_complete()
         monkeypatch.setattr(SessionListView, "show", noting)
         await pilot.press("e")
-        await wait_until(pilot, lambda: True in shown)
+        await wait_until(pilot, lambda: len(shown) == 2)
         await pilot.app.workers.wait_for_complete()
-        assert shown == [False, True]
+        assert shown == [True, True], "the first answer has all matches, because they are few"
 
 
 async def test_a_search_result_is_opened_without_another_delay(
@@ -224,6 +224,58 @@ async def test_a_search_result_is_opened_without_another_delay(
         await wait_until(
             pilot, lambda: screen.conversation.session and screen.conversation.session.id == selected_id(pilot)
         )
+
+
+async def test_the_first_answer_to_the_last_letter_is_opened_at_its_hit(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.screens.browser.session_list.wait_for_typing_pause", lambda is_stale: False)
+    async with make_browser(filled_store).run_test(size=(140, 45)) as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, BrowserScreen)
+        await wait_until(
+            pilot, lambda: screen.has_conversation and not screen.is_opening and screen.conversation.session
+        )
+        monkeypatch.setattr("tui.screens.browser.screen.OPEN_DELAY_SECONDS", 600.0)
+        await pilot.press("slash", *"mornin")
+        await wait_until(
+            pilot, lambda: screen.conversation.session and "Good morning" in screen.conversation.session.title
+        )
+        await pilot.press("g")
+        cards = screen.conversation.timeline_pane.timeline_view.cards
+        await wait_until(pilot, lambda: cards.highlight and cards.highlight.findall("a morning") == ["morning"])
+
+
+async def test_the_best_of_a_few_matches_is_the_first_answer(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.screens.browser.session_list.wait_for_typing_pause", lambda is_stale: False)
+    add_session(filled_store, "new", time_ago(), prompt_entry("say whale among many other words", time_ago()))
+    add_session(filled_store, "best", time_ago(days=3), prompt_entry("whale", time_ago(days=3)), agent_title="Whale")
+    async with make_browser(filled_store).run_test(size=(140, 45)) as pilot:
+        await wait_for_text(pilot, "8 sessions")
+        await pilot.press("slash", *"whale")
+        await wait_until(pilot, lambda: len(session_list(pilot).keys) == 2 and selected_id(pilot) == "best")
+
+
+async def test_a_session_is_not_shown_if_its_opening_is_cancelled(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(140, 45)) as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, BrowserScreen)
+        await wait_until(
+            pilot, lambda: screen.has_conversation and not screen.is_opening and screen.conversation.session
+        )
+        shown = screen.conversation.session
+        other = filled_store.sessions.by_key(screen.sessions.keys[-1])
+        assert shown is not None
+        assert shown.key != other.key
+        screen.conversation.open(other)
+        screen.conversation.cancel_opening()
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause()
+        assert screen.conversation.session == shown
+        assert screen.conversation.is_open(shown.key)
+        assert not screen.conversation.is_open(other.key)
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────

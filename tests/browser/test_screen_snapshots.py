@@ -87,7 +87,7 @@ def missing(pilot: Pilot[Any]) -> str:
     if selected is None or not readings or not readings.first().is_mounted:
         return f"selected: {selected}, panes: {len(readings)}"
     reading, timeline = readings.first(), readings.first().timeline_pane.timeline_view
-    if reading.session is None or reading.session.key != selected.key:
+    if reading.session is None or reading.session.key != selected.key or reading._is_opening:
         shown = reading.session and reading.session.id
         return f"{selected.id} is selected, {shown} is shown, {reading._session_key} is requested"
     if timeline.current_item is None or timeline._select_timer is not None:

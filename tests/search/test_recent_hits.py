@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from store.model.entry import NewEntry, Thinking
 from store.search.list_rows import BEST_MATCHES, SessionListOptions
 from store.search.query import Query
-from store.search.recent import EntryRange, find_last_hit_entries, merge_ranges, rank_sessions
+from store.search.recent import EntryRange, find_last_hit_entries, is_ranked_quickly, merge_ranges, rank_sessions
 from store.search.session_list import build_session_list, load_rows
 from store.store import Store
 
@@ -182,6 +182,21 @@ def test_a_word_with_too_many_matches_is_not_ranked(store: Store, monkeypatch: p
     for number in range(3):
         add_session(store, f"s{number}", time_ago(days=number), prompt_entry("whale", time_ago(days=number)))
     assert rank_sessions(store, Query.parse("whale"), NOW) == []
+
+
+def test_only_a_few_matches_in_a_small_archive_are_ranked_at_every_letter(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whale = Query.parse("whale", is_typing=True)
+    assert not is_ranked_quickly(store, whale)
+    for number in range(3):
+        add_session(store, f"s{number}", time_ago(days=number), prompt_entry("whale", time_ago(days=number)))
+    assert is_ranked_quickly(store, whale)
+    with monkeypatch.context() as patched:
+        patched.setattr("store.search.recent.MAX_RARE_MATCHES", 2)
+        assert not is_ranked_quickly(store, whale)
+    monkeypatch.setattr("store.search.recent.MAX_SCANNED_TITLES", 2)
+    assert not is_ranked_quickly(store, whale)
 
 
 def test_one_letter_filters_titles_only(store: Store) -> None:

@@ -113,7 +113,8 @@ async def test_a_letter_paints_the_query_and_the_list_without_a_layout(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.workers.TYPING_PAUSE_SECONDS", 40)
-    async with make_browser(many).run_test(size=SIZE) as pilot:
+    monkeypatch.setattr("store.search.recent.MAX_RARE_MATCHES", 0)
+    async with make_browser(many).run_test(size=LIST_ALONE) as pilot:
         view = await wait_until_idle(pilot)
         await pilot.press("slash", *"nu")
         await wait_until(pilot, lambda: view.listing.options.query == "nu")

@@ -169,6 +169,14 @@ class ConversationPane(Horizontal):
         self._next_generation()
         self.timeline_pane.timeline_view.defer_keys()
 
+    def cancel_opening(self) -> None:
+        """Drop a session that is still being read. The one that is shown stays."""
+        if self._is_opening:
+            self._is_opening = False
+            self._session_key, self._search_query = self.session.key if self.session else None, None
+            self._next_generation()
+            self.timeline_pane.timeline_view.release_keys()
+
     def handle_store_change(self) -> None:
         """Read the session again, because it may have grown. One that is being opened is read anyway."""
         if self._session_key is not None and self.session is not None and self.session.key == self._session_key:

@@ -86,7 +86,7 @@ class SessionListScreen(StoreScreen[Result]):
     def handle_list_shown(self, shown: SessionListLayout) -> None:
         """Runs when a complete list is shown."""
 
-    def handle_sessions_loaded(self) -> None:
+    def handle_sessions_loaded(self, *, is_typed: bool) -> None:
         """Runs when sessions were loaded, even if they are only the first ones."""
 
     def handle_rows_loaded(self, keys: Sequence[int]) -> None:

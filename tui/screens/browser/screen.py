@@ -281,13 +281,15 @@ class BrowserScreen(SessionListScreen[None]):
                 self._schedule_open()
             self.refresh_bindings()
 
-    def _open_selected(self) -> None:
-        """Open the selected session if the pane that shows it is visible."""
+    def _open_selected(self, *, is_found: bool = False) -> None:
+        """Open the selected session if the pane that shows it is visible. One that is open already is opened again, at
+        its hit, if it was just found."""
         selected = self.sessions.selected
         if selected is None or not self.has_conversation or not self.conversation.is_on_screen:
             return
         query, entry = self._find_opening()
-        if not self.conversation.is_open(selected.key) and selected.key != self._key_left_behind:
+        is_open = self.conversation.is_open(selected.key, query if is_found else None)
+        if not is_open and selected.key != self._key_left_behind:
             self._key_left_behind = None
             self.conversation.open(selected, query=query, at_entry=entry)
 
@@ -315,11 +317,21 @@ class BrowserScreen(SessionListScreen[None]):
             self._open_clicked_session()
 
     @on(TopBar.QueryChanged)
-    def _cancel_pending_enter(self) -> None:
+    def _cancel_opening(self) -> None:
         self._is_enter_pending = False
+        if self.has_conversation:
+            self.conversation.cancel_opening()
 
-    def handle_sessions_loaded(self) -> None:
+    def handle_sessions_loaded(self, *, is_typed: bool) -> None:
+        """Open the session that a typed query put under the cursor, without a delay, because nobody scrolls past it.
+
+        The next letter cancels it.
+        """
         self._open_if_enter_pending()
+        query_input = self.bar.query_input
+        is_searching = query_input.has_focus and not query_input.is_choosing
+        if is_typed and is_searching and self.session_list.is_current:
+            self._open_selected(is_found=True)
 
     def _open_if_enter_pending(self) -> None:
         """Open the session for which Enter was pressed, once it is known which one that is."""

@@ -53,6 +53,8 @@ class LoadedSessions(NamedTuple):
     rows: Sequence[SessionRow] = ()
     "Holds the rows that were read together with the list."
     is_typed: bool = False
+    is_first: bool = False
+    "Is set for the first answer to a letter. Another one follows after a pause."
     is_extended: bool = False
     "Is set if the list is shown already, without the sessions that were found in tool calls only."
     is_final: bool = False
@@ -200,19 +202,23 @@ class SessionList:
     def _answer_typed_query(
         self, options: SessionListOptions, generation: int, row_count: int
     ) -> LoadedSessions | None:
-        """Find the newest matches. This runs in a thread that is kept for the next letter: it need not be started, and
-        its caches are filled."""
+        """Find the newest matches, or all of them with the best on top if that is quick.
+
+        This runs in a thread that is kept for the next letter: it need not be started, and its caches are filled.
+        """
+        from store.search.recent import is_ranked_quickly
 
         def is_stale() -> bool:
             return generation != self._generation
 
         with cancel_when(self._store, is_stale):
-            begin = build_session_list(self._store, options, row_count, self._clock())
+            is_ranked = is_ranked_quickly(self._store, Query.parse(options.query, is_typing=True))
+            begin = build_session_list(self._store, options, -1 if is_ranked else row_count, self._clock())
             # An empty list is shown only after typing errors have been considered, by the other thread.
             if begin.keys and not is_stale():
-                rows = load_rows(self._store, begin.keys, begin.query, begin.last_hit_entries)
+                rows = load_rows(self._store, begin.keys[:row_count], begin.query, begin.last_hit_entries)
                 loaded = LoadedSessions(
-                    generation, begin, keep_cursor=False, is_complete=False, rows=rows, is_typed=True
+                    generation, begin, keep_cursor=False, is_complete=is_ranked, rows=rows, is_typed=True, is_first=True
                 )
                 self._hand_over(loaded)
                 return loaded
@@ -284,7 +290,7 @@ class SessionList:
         if loaded.is_final:
             self._final_generation = loaded.generation
             self.unmark_unlisted()
-        self._screen.handle_sessions_loaded()
+        self._screen.handle_sessions_loaded(is_typed=loaded.is_typed)
 
     def _show_inline(self, loaded: LoadedSessions | None) -> None:
         """Show the sessions now, before the callback that would show them."""
@@ -309,13 +315,13 @@ class SessionList:
         # A person who has moved into the list by now keeps the session under the cursor.
         is_in_list = (
             loaded.is_typed
-            and loaded.is_complete
+            and not loaded.is_first
             and (sessions.cursor > 0 or not bar.query_input.has_focus or bar.query_input.is_choosing)
         )
         sessions.show(shown, loaded.rows, follow=loaded.keep_cursor or is_in_list, whole=loaded.is_complete)
-        if loaded.is_typed and not loaded.is_complete:
+        if loaded.is_first:
             refresh_immediately(self._screen, sessions)
-        if loaded.is_complete:
+        elif loaded.is_complete:
             self._report(shown)
 
     def unmark_unlisted(self) -> None:
