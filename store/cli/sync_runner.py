@@ -14,6 +14,7 @@ from store.sources.kit.problem import Problem
 from store.store import Store
 from store.sync.refresh import sync_targets
 from store.sync.targets import FoundStores, Progress, Report, Target, find_named_stores, find_targets
+from store.usage.stale import count_without_usage
 
 if TYPE_CHECKING:
     from store.sync.child_process import ReaderProcesses
@@ -58,7 +59,7 @@ def sync_with_progress_bar(
         for progress in sync_targets(store, targets, processes=processes):
             reports[id(progress.report)] = progress.report
             show(progress)
-        if store.sessions.count_without_usage():
+        if count_without_usage(store):
             from store.usage.rederive import rederive_usage  # needed once in the life of a store
 
             for done, total in rederive_usage(store):

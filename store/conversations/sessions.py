@@ -9,7 +9,6 @@ from uuid import uuid4
 
 from store.errors import AlreadyExists, Ambiguous, BadValue, ChangedMeanwhile, NotFound
 from store.model.session import LIBRARY_SOURCE, Session, SessionFields, delegate_parent_id
-from store.model.usage import USAGE_VERSION
 from store.search.query import Query
 from store.search.sql import build_listed_condition, build_session_condition
 from store.text.validate import encode, utc_timestamp, validate_amount, validate_id, validate_integer, validate_text
@@ -28,7 +27,6 @@ _NEWEST = f"""
     select {_COLUMNS} from sessions where deleted = 0 and {_NOT_SUPERSEDED}
     order by updated_at desc, key desc limit ? offset ?
 """
-_COUNT_WITHOUT_USAGE = "select count(*) from sessions where usage_version < ? and head is not null"
 _COMPLETE_HEADER = """
     update entries set text = coalesce(nullif(:text, ''), text), created_at = :created_at
     where session = :session and seq = -1 and kind = 'header'
@@ -198,11 +196,6 @@ class Sessions:
         condition, values = build_session_condition(query, now or datetime.now(UTC))
         where = f"archived = 1 and deleted = 0 and {_NOT_SUPERSEDED} and {condition}"
         (count,) = self._store.row(f"select count(*) from sessions where {where}", *values)
-        return int(count)
-
-    def count_without_usage(self) -> int:
-        """Count the sessions whose usage must be derived from their records, because they were stored before."""
-        (count,) = self._store.row(_COUNT_WITHOUT_USAGE, USAGE_VERSION)
         return int(count)
 
     def by_keys(self, keys: Sequence[int]) -> list[Session]:

@@ -38,6 +38,7 @@ from store.sync.refresh import sync_targets
 from store.sync.targets import Progress, Report, Target, discover_targets
 from store.sync.tuning import tune_worker
 from store.sync.watch import StoreWatcher
+from store.usage.stale import count_without_usage
 
 CHECK_ALL_SECONDS = 15.0
 """All stores are checked this often, since the system does not report what another machine writes."""
@@ -158,7 +159,7 @@ class Follower:
 
     def _derive_usage(self) -> Iterator[None]:
         """Derive the usage of sessions that were stored before it was kept, one in each step."""
-        if not self._store.sessions.count_without_usage():
+        if not count_without_usage(self._store):
             return
         from store.usage.rederive import rederive_usage  # needed once in the life of a store
 

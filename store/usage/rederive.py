@@ -23,6 +23,7 @@ from store.usage.rows import (
     write_session_totals,
     write_usage,
 )
+from store.usage.stale import count_without_usage
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -58,7 +59,7 @@ class DerivedSessions(NamedTuple):
 
 def rederive_usage(store: Store) -> Iterator[DerivedSessions]:
     """Derive the usage of all sessions that need it, the newest first, and yield the progress after each."""
-    total = store.sessions.count_without_usage()
+    total = count_without_usage(store)
     done = 0
     while row := store.row(_SELECT_STALE, USAGE_VERSION):
         session, source = row

@@ -16,6 +16,7 @@ from store.model.usage import USAGE_VERSION
 from store.sync.refresh import sync_targets
 from store.sync.targets import find_targets
 from store.usage.rederive import rederive_usage
+from store.usage.stale import count_without_usage
 
 WITH_USAGE = {
     "pingu",
@@ -71,9 +72,9 @@ def test_usage_that_is_derived_again_is_the_same(name: str, store: Store, tmp_pa
     rows, tokens = store.rows(ROWS), totals(store)
     forget_usage(store)
     assert totals(store).total == 0
-    assert store.sessions.count_without_usage() > 0
+    assert count_without_usage(store) > 0
     list(rederive_usage(store))
-    assert store.sessions.count_without_usage() == 0
+    assert count_without_usage(store) == 0
     if name in RECORDED_WITH_STEPS:
         assert totals(store)._replace(reasoning=0) == tokens._replace(reasoning=0)
     elif name == "gemini":  # a message that is written again belongs to its last record then
@@ -86,11 +87,11 @@ def test_deriving_again_continues_where_it_stopped(store: Store, tmp_path: Path)
     sync(store, SAMPLES["claude"](tmp_path))
     tokens = totals(store)
     forget_usage(store)
-    total = store.sessions.count_without_usage()
+    total = count_without_usage(store)
     steps = rederive_usage(store)
     assert next(steps) == (1, total)
     steps.close()  # type: ignore[attr-defined]
-    assert store.sessions.count_without_usage() == total - 1
+    assert count_without_usage(store) == total - 1
     assert [step.done for step in rederive_usage(store)] == list(range(1, total))
     assert totals(store) == tokens
 
@@ -101,7 +102,7 @@ def test_a_record_that_cannot_be_read_does_not_stop_deriving(store: Store, tmp_p
     with store.transaction() as connection:
         connection.execute("update records set data = cast('no json' as blob), block = null, length = 7, behind = 0")
     list(rederive_usage(store))
-    assert store.sessions.count_without_usage() == 0
+    assert count_without_usage(store) == 0
 
 
 def test_sync_derives_the_usage_of_an_older_store(store: Store, tmp_path: Path) -> None:

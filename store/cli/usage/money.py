@@ -6,6 +6,7 @@ from store.cli import output
 from store.model.statistics import TableInfo
 from store.model.usage import MICRO_DOLLARS
 from store.store import Store
+from store.usage.stale import count_without_usage
 
 UNPRICED = "unpriced"
 
@@ -44,5 +45,5 @@ def describe_prices(table: TableInfo, *, is_estimated: bool = False) -> str:
 
 def warn_of_missing_usage(store: Store) -> None:
     """Say on stderr that sessions are missing in a sum, because their usage is not derived yet."""
-    if count := store.sessions.count_without_usage():
+    if count := count_without_usage(store):
         output.notify(f"{output.format_count(count, 'session')} not counted yet. Run `backscroll sync` to count them.")
