@@ -157,6 +157,41 @@ def test_statistics_by_time(store: Store) -> None:
     assert store.usage.collect("hour").totals.sessions == 2
 
 
+def test_a_session_over_several_days_is_counted_turn_by_turn(store: Store) -> None:
+    calls = [
+        NewEntry(role="assistant", parts=(ToolCall(f"c{day}", "bash", {}),), created_at=f"2026-01-0{day}T09:00:10.000Z")
+        for day in (4, 5)
+    ]
+    days = ("2026-01-04T09:00:00.000Z", "2026-01-05T09:00:00.000Z")
+    add_session(store, "a", prompt(days[0]), calls[0], prompt(days[1]), calls[1])
+    add_session(store, "b", prompt(days[1]), calls[1])
+    rows = {row.key: row.figures for row in store.usage.collect("day").rows}
+    assert [(row.sessions, row.turns, row.tool_calls, row.active_seconds) for row in rows.values()] == [
+        (1, 1, 1, 10),
+        (2, 2, 2, 20),
+    ]
+    period = Period(datetime(2026, 1, 5, tzinfo=UTC))
+    totals = store.usage.collect("month", period=period).totals
+    assert (totals.sessions, totals.turns, totals.tool_calls) == (2, 2, 2)
+
+
+def test_calls_before_the_first_prompt_count(store: Store) -> None:
+    call = NewEntry(role="assistant", parts=(ToolCall("c", "bash", {}),), created_at="2026-01-04T09:00:00.000Z")
+    add_session(store, "a", call, created_at="2026-01-04T09:00:00.000Z")
+    (row,) = store.usage.collect("day").rows
+    assert (row.key, row.figures.tool_calls, row.figures.turns) == ("2026-01-04", 1, 0)
+
+
+def test_inherited_turns_and_calls_do_not_count(store: Store) -> None:
+    call = NewEntry(role="assistant", parts=(ToolCall("c", "bash", {}),))
+    result = NewEntry(role="tool", parts=(ToolResult("c", "ok"),), is_prompt=False)
+    add_session(store, "a", prompt(), call, result, answer())
+    store.sessions.fork(store.sessions.get("a"), 1, "b")
+    for by in ("day", "agent", "session"):
+        totals = store.usage.collect(by).totals  # type: ignore[arg-type]
+        assert (totals.turns, totals.tool_calls, totals.responses) == (1, 1, 1)
+
+
 def test_a_time_in_the_future_is_shown_where_it_claims_to_be(store: Store) -> None:
     add_session(store, "a", answer("9998-12-31T00:00:00.000Z"))
     assert [row.key for row in store.usage.collect("month").rows] == ["9998-12"]
