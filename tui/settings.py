@@ -66,7 +66,7 @@ class Settings:
         "What a person chose for the timelines of all sessions, by the names of `TimelineOptions`."
         self.own_keys = _as_dict(_as_dict(config.get("browser")).get("keys"))
         self.keymap = KEYMAPS[get_setting(config, "browser.keymap", str)] | {
-            name: keys for name, keys in self.own_keys.items() if isinstance(keys, str)
+            name: keys for name, keys in self.own_keys.items() if isinstance(keys, str) and _has_usable_key(keys)
         }
 
     def _load_config(self) -> dict[str, Any]:
@@ -150,6 +150,11 @@ class Settings:
 
 def _as_dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _has_usable_key(keys: str) -> bool:
+    """Return whether a key exists, or whether a person wants none. An action whose keys do not exist keeps its own."""
+    return not keys.strip() or any(is_key(key.strip()) for key in keys.split(",") if key.strip())
 
 
 def is_key(key: str) -> bool:

@@ -105,6 +105,10 @@ async def wait_until_loaded(pilot: Pilot[Any]) -> None:
         raise AssertionError(f"Not loaded: {missing(pilot)}\n{screen_text(pilot)}") from None
 
 
+STILL_CHECKS = 6
+"""Counts the equal pictures in a row after which a screen is complete. They are taken ten times a second at last."""
+
+
 def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
     """Return a function that presses the keys in each list, and waits for the texts between them."""
 
@@ -116,9 +120,21 @@ def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
                 await wait_until_loaded(pilot)
                 await pilot.press(*step)
         await wait_until_loaded(pilot)
-        await pilot.pause()
+        await wait_until_still(pilot)
 
     return take
+
+
+async def wait_until_still(pilot: Pilot[Any]) -> None:
+    """Wait until the picture has not changed for some checks, because a screen below a dialog and the line of keys are
+    painted later than the text that a test waits for."""
+    pictures: list[str] = []
+
+    def is_still() -> bool:
+        pictures.append(pilot.app.export_screenshot())
+        return len(pictures) > STILL_CHECKS and len(set(pictures[-STILL_CHECKS:])) == 1
+
+    await wait_until(pilot, is_still)
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +170,7 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "journal": (*LIST, ["U"], "edits", "fact added"),
     "summary": (*READING, ["S"], "The upload test was flaky."),
     "secrets": (*LIST, ["dollar_sign"], "No secrets"),
+    "card": (*LIST, ["I"], "Session card", "claude:e0741090"),
     "title": (*LIST, ["t"], "Cancel"),
     "note": (*LIST, ["m"], "Cancel"),
     "input": (*LIST, ["r"], "Resume in Claude Code", ["i"], "f Save"),
@@ -255,6 +272,16 @@ def test_folder(snap_compare: Compare, store: Store, home: Path, size: Size) -> 
         store, "s", time_ago(minutes=4), prompt_entry("Go on", time_ago()), source="claude", cwd=str(home / "code")
     )
     asked = after("1 session", "Go on", ["r"], "Resume in Claude Code", ["d"], "another folder", "3 more")
+    assert snap_compare(make_browser(store), terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_publishing(snap_compare: Compare, store: Store, home: Path, size: Size) -> None:
+    (home / "code").mkdir()
+    for name in ("report.txt", "chart.png"):
+        (home / "code" / name).write_text("done")
+    add_session(store, "s", time_ago(minutes=4), prompt_entry("Go on", time_ago()), cwd=str(home / "code"))
+    asked = after("1 session", "Go on", ["P"], "Published files", ["a"], "chart.png", "Cancel")
     assert snap_compare(make_browser(store), terminal_size=size, run_before=asked)
 
 

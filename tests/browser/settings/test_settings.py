@@ -110,6 +110,14 @@ async def test_keys_for_an_unknown_action_are_reported_and_the_others_work(fille
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
 
 
+async def test_an_action_keeps_its_keys_if_those_in_the_file_do_not_exist(filled_store: Store) -> None:
+    configure('[browser.keys]\n"app.help" = "ctrl+hlep"\n')
+    async with make_browser(filled_store).run_test(notifications=True) as pilot:
+        await check_problem_shown(pilot, "no such key: 'ctrl+hlep', for app.help.")
+        await pilot.press("question_mark")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [
