@@ -31,6 +31,9 @@ MAX_MODULES_OF_A_PACKAGE = 12
 """Limits the modules directly in store/ and tui/; the others belong to a component and its folder."""
 
 MAX_MODULES_OF_A_FOLDER = 30
+MAX_REPEATED_LINES = 5
+"""Limits the lines that two functions share. More of them belong into a function that both call."""
+
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-adk.lock")
 MAX_SHARE_OF_ING_NAMES = 0.05
 """Limits the modules whose names end in -ing: a module is named with a noun of the domain."""
@@ -188,6 +191,27 @@ def test_no_folder_has_too_many_modules() -> None:
         folder: count for folder, count in counts.items() if count > limits.get(folder, MAX_MODULES_OF_A_FOLDER)
     }
     assert too_full == {}
+
+
+def find_runs_of_lines(path: Path, length: int) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield every run of so many lines in a function, without blank lines and comments, and the place of the run."""
+    lines = path.read_text("utf-8").splitlines()
+    for node in ast.walk(parse_module(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            numbers = range(node.body[0].lineno, (node.end_lineno or 0) + 1)
+            body = [(number, lines[number - 1].strip()) for number in numbers]
+            body = [(number, line) for number, line in body if line and not line.startswith("#")]
+            for start in range(len(body) - length + 1):
+                run = tuple(line for _, line in body[start : start + length])
+                yield run, f"{relative_name(path)}:{body[start][0]}"
+
+
+def test_no_two_functions_share_six_lines() -> None:
+    places: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+    for path in modules(*PACKAGES):
+        for run, place in find_runs_of_lines(path, MAX_REPEATED_LINES + 1):
+            places[run].add(place)
+    assert [sorted(found) for found in places.values() if len(found) > 1] == []
 
 
 # ── names and docstrings ──────────────────────────────────────────────────────────────────────────

@@ -127,6 +127,12 @@ class Measurements:
             baseline_failure=self._failure_reason(*other),
         )
 
+    def row_while_importing(self, corpus: Corpus) -> ResultRow:
+        """Return the row that compares typing during an import with typing when nothing else happens."""
+        importing, idle = ("key while importing", OURS, corpus), ("key", OURS, corpus)
+        name = f"key to result, p95, while importing, {corpus.name}"
+        return self.compare(name, importing, idle, "when idle", ratio=1.5)
+
     def _failure_reason(self, quantity: str, program: str, corpus: Corpus) -> str:
         """Return why the work failed, or an empty string."""
         return self._reasons.get((_MEASURED_IN.get(quantity, quantity), program, corpus.name), "")

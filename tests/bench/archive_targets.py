@@ -58,13 +58,8 @@ def _run(archive: ArchiveBenchmark, corpora: ArchiveCorpora) -> None:
     archive.run_each("typing", large, OURS, FAST_RESUME)
     for corpus in {medium, double} - {large}:
         archive.run_each("typing", corpus, OURS)
-    if _is_long_enough(large):
+    if large.is_large:
         archive.run_each("typing while importing", large, OURS)
-
-
-def _is_long_enough(corpus: Corpus) -> bool:
-    """Return whether an import takes so long that a person can type some words meanwhile."""
-    return corpus.size > 500e6
 
 
 def _result_rows(measured: Measurements, corpora: ArchiveCorpora) -> Iterator[ResultRow]:
@@ -80,10 +75,8 @@ def _result_rows(measured: Measurements, corpora: ArchiveCorpora) -> Iterator[Re
     yield measured.row("launch to rows", "launch", large, HELLO, ratio=1.3)
     yield measured.row("key to result, p95", "key", large, FAST_RESUME, ratio=0.8)
     yield measured.row("key to result, median", "typical key", large, FAST_RESUME)
-    if _is_long_enough(large):
-        importing, idle = ("key while importing", OURS, large), ("key", OURS, large)
-        name = f"key to result, p95, while importing, {large.name}"
-        yield measured.compare(name, importing, idle, "when idle", ratio=1.5)
+    if large.is_large:
+        yield measured.row_while_importing(large)
     for corpus, ratio in ((medium, 1.2), (large, 0.6)):
         name = f"refresh, nothing changed in {corpus.sessions:,} files"
         yield measured.row(name, "refresh", corpus, FAST_RESUME, ratio=ratio)

@@ -85,6 +85,11 @@ class Corpus:
     def name(self) -> str:
         return f"{self.label}{self.size / 1e6:,.0f} MB"
 
+    @property
+    def is_large(self) -> bool:
+        """Return whether an import takes so long that a person can type some words meanwhile."""
+        return self.size > 500 * MB
+
     def warm_page_cache(self) -> None:
         warm_page_cache(self.home, "*.json*")
 

@@ -71,6 +71,8 @@ def _run(benchmark: ArchiveBenchmark, corpus: Corpus) -> None:
         benchmark.run_each("launch", corpus, HELLO, OURS, FAST_RESUME)
     benchmark.run_each("typing", corpus, OURS, FAST_RESUME)
     benchmark.run_each("conversation", corpus, OURS, FAST_RESUME)
+    if corpus.is_large:
+        benchmark.run_each("typing while importing", corpus, OURS)
 
 
 def _run_import(benchmark: ArchiveBenchmark, corpus: Corpus) -> None:
@@ -83,6 +85,8 @@ def _result_rows(measured: Measurements, corpus: Corpus) -> Iterator[ResultRow]:
     yield from _import_rows(measured, corpus, processor_ratio=0.5, disk=0.3)
     yield measured.row("launch to rows", "launch", corpus, HELLO, ratio=1.3)
     yield measured.row("key to result, p95", "key", corpus, FAST_RESUME, ratio=0.8)
+    if corpus.is_large:
+        yield measured.row_while_importing(corpus)
     yield measured.row("the conversation beside the list", "conversation", corpus, FAST_RESUME, limit=0.15)
     yield measured.row("refresh, nothing changed", "refresh", corpus, FAST_RESUME)
 

@@ -55,7 +55,7 @@ SEPARATE_PARTS = {"scale": bench_scale}
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="a fraction of the work, most of it once: about a minute")
+    parser.add_argument("--small", action="store_true", help="a fraction of the work, once: about two minutes")
     parser.add_argument("--runs", type=int, default=5, help="how often to measure (default: 5)")
     parser.add_argument(
         "--only", choices=[*PARTS, *SEPARATE_PARTS], action="append", help="only this part; can be repeated"

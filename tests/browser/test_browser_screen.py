@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser_driver import (
@@ -26,6 +27,7 @@ from browser_driver import (
 from foreign_databases import RUBICHAN_SCHEMA, add_rubichan_session, make_database
 from textual.app import SystemCommand
 from textual.css.query import NoMatches
+from textual.pilot import Pilot
 from textual.widgets import Input
 
 from store.errors import Busy
@@ -226,16 +228,20 @@ async def test_a_search_result_is_opened_without_another_delay(
         )
 
 
+async def wait_for_conversation(pilot: Pilot[Any]) -> BrowserScreen:
+    """Return the browser when it shows the conversation of the first session."""
+    screen = pilot.app.screen
+    assert isinstance(screen, BrowserScreen)
+    await wait_until(pilot, lambda: screen.has_conversation and not screen.is_opening and screen.conversation.session)
+    return screen
+
+
 async def test_the_first_answer_to_the_last_letter_is_opened_at_its_hit(
     filled_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.screens.browser.session_list.wait_for_typing_pause", lambda is_stale: False)
     async with make_browser(filled_store).run_test(size=(140, 45)) as pilot:
-        screen = pilot.app.screen
-        assert isinstance(screen, BrowserScreen)
-        await wait_until(
-            pilot, lambda: screen.has_conversation and not screen.is_opening and screen.conversation.session
-        )
+        screen = await wait_for_conversation(pilot)
         monkeypatch.setattr("tui.screens.browser.screen.OPEN_DELAY_SECONDS", 600.0)
         await pilot.press("slash", *"mornin")
         await wait_until(
@@ -260,11 +266,7 @@ async def test_the_best_of_a_few_matches_is_the_first_answer(
 
 async def test_a_session_is_not_shown_if_its_opening_is_cancelled(filled_store: Store) -> None:
     async with make_browser(filled_store).run_test(size=(140, 45)) as pilot:
-        screen = pilot.app.screen
-        assert isinstance(screen, BrowserScreen)
-        await wait_until(
-            pilot, lambda: screen.has_conversation and not screen.is_opening and screen.conversation.session
-        )
+        screen = await wait_for_conversation(pilot)
         shown = screen.conversation.session
         other = filled_store.sessions.by_key(screen.sessions.keys[-1])
         assert shown is not None
