@@ -29,6 +29,12 @@ SESSION_COLUMNS = """
     environment_name environment_type environment_path system_prompt webhook turns entries tool_calls errors
     tokens_input tokens_output tokens_cached tokens_total cost created_at updated_at archived gone
 """.split()
+SELECT_USAGE = """
+    select entries.seq, provider, usage_models.model, at, input, cache_read, cache_write_5m, cache_write_1h, output,
+        reasoning, known, reported_cost, counted
+    from usage join usage_models on usage_models.key = usage.model join entries on entries.key = usage.entry
+    where usage.session = ? order by 1
+"""
 ENTRY_COLUMNS = "seq, turn, kind, role, author, model, message_key, text, inherited, tokens, created_at"
 COPILOT_EVENTS = [
     ("session.start", {"sessionId": "s1", "startTime": "2026-05-01T10:00:00.000Z", "context": {"cwd": "/w/app"}}),
@@ -46,6 +52,7 @@ def describe_sessions(store: Store) -> dict[str, dict[str, Any]]:
         str(columns[0]): dict(zip(SESSION_COLUMNS, columns, strict=True))
         | {
             "chain": store.rows(f"select {ENTRY_COLUMNS} from entries where session = ? order by seq", key),
+            "usage": store.rows(SELECT_USAGE, key),
             "calls": [_without_ids(call) for call in store.chains.tool_calls(key)],
         }
         for key, *columns in rows

@@ -6,7 +6,7 @@ session, so that the next sync parses only the lines that were appended.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,7 +33,7 @@ class CarriedState:
             setattr(self, name, state[name])
 
 
-class Continuation(CarriedState):
+class Continuation(CarriedState, ABC):
     """Reads the appended lines of one session, after its state was restored."""
 
     summary: ForeignSummary | None = None

@@ -31,7 +31,7 @@ MAX_TAIL_NODES = 500
 """Limits the records after the last message that a mark remembers."""
 
 
-class EntryParser(CarriedState):
+class EntryParser(CarriedState, ABC):
     """Turns the records of a branch into entries, in order."""
 
     @abstractmethod
