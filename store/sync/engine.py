@@ -34,6 +34,7 @@ from store.sync.quick_index import QuickScan
 from store.sync.reader_process import ProcessReader, ScanMode, open_reader, open_store, scan_refs, start_scan
 from store.sync.session_writer import SessionWriter
 from store.sync.targets import SELECT_SOURCE, Progress, Report, Target, report_if_unchanged
+from store.sync.tuning import lower_import_priority
 from store.text.validate import decode, encode, utc_timestamp
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def import_targets(
             is_first = not any(target_import.quick_scan for target_import in imports)
             yield from imports[-1].start_quick_scan(processes, reads_newest=is_first)
         yield from _receive_quick_rows(imports)
+        lower_import_priority()
         with store.temp_store_in_memory():
             yield from _run_imports(imports, processes, priority_ids)
         if sum(target_import.report.new for target_import in imports) >= MERGE_INDEX_AFTER:

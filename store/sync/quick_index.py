@@ -16,6 +16,7 @@ from store.search.quick_index import QuickIndexRow
 from store.sources.contract import QuickSession, Source
 from store.sync.child_process import ThreadedSender, send_job, wait_until_ready
 from store.sync.reader_process import serve_store
+from store.sync.tuning import lower_import_priority
 
 FIRST_BATCH_SESSIONS = 40
 """The first batch holds the newest sessions, a few more than the list shows, so that it comes immediately."""
@@ -81,6 +82,7 @@ def serve(pipe: Connection) -> None:
                 for rows in _batch_rows(iter(source.quick_read(address, known_ids))):
                     sender.send((_ROWS, rows))
                 sender.send((_END, None))
+            lower_import_priority()
             serve_store(pipe, sender, name, address)
         finally:
             sender.finish()

@@ -17,6 +17,10 @@ GC_THRESHOLD = 100_000
 WORKER_NICENESS = 5
 """The worker yields the processor to the browser, which answers keys."""
 
+IMPORT_NICENESS = 10
+"""The worker and its readers yield even more once the sessions are listed, since nobody waits for the rest. The system
+lowers the priority of reading and writing files with it."""
+
 
 @contextmanager
 def collect_garbage_rarely() -> Iterator[None]:
@@ -33,6 +37,18 @@ def tune_worker() -> None:
     """Lower the priority of the worker process. The processes that it starts inherit it."""
     with suppress(OSError):
         os.nice(WORKER_NICENESS)
+
+
+def lower_import_priority() -> None:
+    """Lower the priority of this process further, if it is the worker or was started by it.
+
+    A process in the batch class does not interrupt another one when it has received something.
+    """
+    with suppress(OSError):
+        if os.getpriority(os.PRIO_PROCESS, 0) >= WORKER_NICENESS:
+            os.setpriority(os.PRIO_PROCESS, 0, max(IMPORT_NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
+            if hasattr(os, "sched_setscheduler"):
+                os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def tune_reader_process() -> None:

@@ -22,6 +22,7 @@ from pty_terminal import Terminal
 from store.store import Store
 from store.sync import child_process, refresh, worker_process
 from store.sync.targets import find_targets
+from store.sync.tuning import IMPORT_NICENESS
 from store.sync.worker_process import Message, WorkerProcess
 from tui.app import Backscroll
 
@@ -136,6 +137,16 @@ def test_worker_packs_the_store_when_nothing_else_is_to_be_done(path: Path) -> N
             worker.allow_start()
             wait_for(lambda: not store.row(count_unpacked)[0])
         assert store.row("select count(*) from blocks where packed = 1")[0]
+
+
+@pytest.mark.usefixtures("history")
+def test_worker_yields_to_the_browser_once_the_sessions_are_listed(path: Path) -> None:
+    with running_worker(path, creates_store=True) as worker:
+        wait_for_event(worker, "idle")
+        assert worker._process is not None
+        pid = worker._process.pid
+        assert os.getpriority(os.PRIO_PROCESS, pid) >= IMPORT_NICENESS
+        assert os.sched_getscheduler(pid) == os.SCHED_BATCH
 
 
 def test_worker_reads_what_an_agent_writes_meanwhile(history: Path, path: Path) -> None:
