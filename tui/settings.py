@@ -31,7 +31,7 @@ VIM_KEYMAP = {
 _SKIP_PERMISSIONS = "skip_permissions"
 _THEME_CHOSEN_AT = "theme_chosen_at"
 _TIMELINE = "timeline"
-_TIMELINE_OPTIONS = ("show_time", "show_events", "fold_turns")
+_TIMELINE_OPTIONS = ("show_time", "show_cost", "show_events", "fold_turns")
 _MODIFIERS = {"ctrl", "shift", "alt", "super", "hyper", "meta"}
 
 KEYMAPS = {"default": dict[str, str](), "vim": VIM_KEYMAP}

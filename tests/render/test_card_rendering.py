@@ -256,7 +256,7 @@ def test_a_title_shows_the_author_the_time_and_the_tokens() -> None:
     line = render_card_title(turn, Viewport(60), TurnGutter(outline), with_date=False).plain
     assert re.fullmatch(r"12  you · \d\d:41 ─+ +1\.2k tok ▁ ", line)
     assert cell_len(line) == 60
-    assert render_card_title(turn, Viewport(60), TurnGutter(outline, show_time=True)).plain.endswith("2m 05s █ ")
+    assert render_card_title(turn, Viewport(60), TurnGutter(outline, "time")).plain.endswith("2m 05s █ ")
     assert (
         "41 · now opus ─"
         in render_card_title(turn, Viewport(60), TurnGutter(outline), with_date=False, model="opus").plain

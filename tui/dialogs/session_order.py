@@ -38,6 +38,8 @@ ORDERS = (
     OrderChoice("l", "oldest first", order="oldest"),
     OrderChoice("t", "most turns first", order="turns"),
     OrderChoice("e", "most errors first", order="errors"),
+    OrderChoice("c", "highest API value first", order="cost"),
+    OrderChoice("m", "most tokens first", order="tokens"),
     OrderChoice("i", "by title", order="title"),
 )
 GROUPS = (
@@ -67,7 +69,7 @@ class SessionOrderDialog(ModalScreen[SessionListOptions | None]):
         align: left top;
 
         OrderMenu {
-            width: 30;
+            width: 33;
             height: auto;
             margin: 2 0 0 2;
             padding: 1 2;

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from textual.content import Content
 
 from store.model.entry import Attachment, readable_text
 from store.model.knowledge import Note
 from store.model.session import UNKNOWN_USER, Session
+from store.model.statistics import SessionCost, TurnCost
 from store.model.status import find_status, is_recent
 from store.model.timeline import TimelineOutline, TurnOutline
 from store.sources import source_label
 from store.text.sanitize import cell_width, one_line
 from tui.render import glyphs
+from tui.render.charts.measures import COST, TOKENS, UNPRICED
 from tui.render.code import highlight_code
 from tui.render.markdown import CODE_BACKGROUND, render_markdown
 from tui.render.session_card import render_circumstances
 from tui.render.session_lines import STATUS_MARKS, abbreviate_home
+from tui.render.statistics.figures import write_amount
 from tui.render.styles import (
     ERROR,
     FAINT,
@@ -70,7 +73,9 @@ _FENCE = re.compile(r"^(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^\1[ \t]*$", re.
 # ── the heading ───────────────────────────────────────────────────────────────────────────────────
 
 
-def render_session_heading(session: Session, width: int, now: datetime, *, hidden_events: int = 0) -> Content:
+def render_session_heading(
+    session: Session, width: int, now: datetime, *, hidden_events: int = 0, cost: SessionCost | None = None
+) -> Content:
     """Render the title of a session, and below it its agent, counts, age and folder, and who spoke where, if known."""
     details: list[StyledText] = [
         (one_line(source_label(session.source), 20), agent_badge(session.source).style),
@@ -78,6 +83,7 @@ def render_session_heading(session: Session, width: int, now: datetime, *, hidde
         (format_count(session.turns, "turn"), MUTED),
         (format_count(session.tool_calls, "call"), MUTED),
         (f"{session.errors:,} failed" if session.errors else "", ERROR),
+        (render_session_cost(cost) if cost else "", MUTED),
         ("loading…" if session.depth == "text" else "", STRONG),
         _render_status(session, now),
         (format_age(session.updated_at, now), MUTED),
@@ -92,6 +98,13 @@ def render_session_heading(session: Session, width: int, now: datetime, *, hidde
         else:
             lines.append(circumstances)
     return Content("\n").join(lines)
+
+
+def render_session_cost(cost: SessionCost) -> str:
+    """Return the tokens and the API value of a session, and those together with its sub-agents if it has any."""
+    own, total = cost.own, cost.with_subagents
+    text = f"{write_amount(total, COST)} {COST.label}, {write_amount(total, TOKENS)} tokens"
+    return text if own == total else f"{text} with sub-agents"
 
 
 def _wrap_details(details: Sequence[StyledText], width: int) -> list[Content]:
@@ -140,29 +153,58 @@ def render_session_notes(notes: Sequence[Note], width: int) -> Content:
     return Content("\n").join([line.truncate(width, ellipsis=True) for line in lines])
 
 
+NO_COSTS: Mapping[int, TurnCost] = {}
+
 # ── the title of a card ───────────────────────────────────────────────────────────────────────────
 
 
-class TurnGutter:
-    """Renders the tokens or the time that each turn took, as a number and a bar on a common scale."""
+GutterName = Literal["tokens", "time", "cost"]
 
-    def __init__(self, outline: TimelineOutline, *, show_time: bool = False) -> None:
-        self.shows_time = show_time
+TurnCosts = Mapping[int, TurnCost]
+"""Maps the numbers of turns to what they cost."""
+
+COST_STYLES = ((0.2, ERROR), (0.1, WARNING), (0.04, "$text-secondary"))
+"""Holds shares of the cost of a session from which a turn has this style."""
+
+
+class TurnGutter:
+    """Renders the tokens, the time or the cost of each turn, as a number and a bar on a common scale."""
+
+    def __init__(self, outline: TimelineOutline, shown: GutterName = "tokens", costs: TurnCosts = NO_COSTS) -> None:
+        self.shown = shown
+        self.costs = costs
         self._maximum = max(map(self._amount, outline.turns), default=0)
 
     def _amount(self, turn: TurnOutline) -> float:
-        if not self.shows_time:
+        if self.shown == "tokens":
             return turn.tokens
+        if self.shown == "cost":
+            cost = self.costs.get(turn.n)
+            return cost.cost or 0 if cost else 0
         started, ended = parse_time(turn.started_at), parse_time(turn.ended_at)
         return max((ended - started).total_seconds(), 0) if started and ended else 0
 
     def render(self, turn: TurnOutline) -> Content:
-        amount = self._amount(turn)
+        amount, number_style, bar_style = self._amount(turn), FAINT, "$text-secondary"
+        if self.shown == "cost":
+            cost = self.costs.get(turn.n)
+            if cost and cost.cost is None and cost.unpriced_tokens:
+                return build_content([(f"{UNPRICED}  ".rjust(GUTTER_CELLS), FAINT)])
+            number, number_style = COST.format(int(amount)), find_cost_style(cost)
+            bar_style = number_style
+        elif self.shown == "time":
+            number = format_duration(amount * 1000)
+        else:
+            number = f"{format_short_number(int(amount))} tok"
         if not amount:
             return Content(" " * GUTTER_CELLS)
-        number = format_duration(amount * 1000) if self.shows_time else f"{format_short_number(int(amount))} tok"
         bar = _BARS[min(int(amount / self._maximum * len(_BARS)), len(_BARS) - 1)]
-        return build_content([(f"{number} ".rjust(GUTTER_CELLS - 2), FAINT), (bar, "$text-secondary"), (" ", "")])
+        return build_content([(f"{number} ".rjust(GUTTER_CELLS - 2), number_style), (bar, bar_style), (" ", "")])
+
+
+def find_cost_style(cost: TurnCost | None) -> str:
+    """Return the style of a turn by its share of the cost of the session."""
+    return next((style for least, style in COST_STYLES if cost and cost.share >= least), FAINT)
 
 
 def format_short_number(number: int) -> str:

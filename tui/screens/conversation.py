@@ -24,6 +24,7 @@ from store.errors import NotFound
 from store.model.entry import Entry, Turn
 from store.model.knowledge import Note
 from store.model.session import Session
+from store.model.statistics import SessionCost, TurnCost
 from store.model.timeline import EntryPosition, TimelineOutline
 from store.search.query import Query
 from tui.messages import DataMessage
@@ -97,6 +98,13 @@ class ConversationPane(Horizontal):
     class FindFinished(DataMessage):
         request: TimelinePane.FindRequested
         hits: Sequence[EntryPosition]
+
+    class CostsLoaded(DataMessage):
+        """Holds what the session cost with its sub-agents, and what each of its turns cost."""
+
+        session_key: int
+        cost: SessionCost | None
+        turns: Sequence[TurnCost]
 
     class RecordLoaded(DataMessage):
         entry_key: int
@@ -226,6 +234,13 @@ class ConversationPane(Horizontal):
         outline = self._timelines.load_outline(key)
         return self.ConversationLoaded(generation, session, outline, at_entry, highlight, is_update)
 
+    @threaded(exclusive=True, group="costs")
+    def _load_costs(self, session: Session) -> None:
+        with cancel_when(self._store, lambda: self._session_key != session.key):
+            cost = self._store.usage.session_costs([session.key]).get(session.key)
+            turns = self._store.usage.of_session(session).turn_costs() if cost else []
+            self.post_message(self.CostsLoaded(session.key, cost, turns))
+
     @threaded(group="turns")
     def _load_turns(self, key: int, request: TimelinePane.TurnsRequested) -> None:
         self.post_message(self.TurnsLoaded(request, self._timelines.load_turns(key, request.turns)))
@@ -266,7 +281,13 @@ class ConversationPane(Horizontal):
             highlight=loaded.highlight_pattern,
             follow=loaded.is_update,
         )
+        self._load_costs(loaded.session)
         self.post_message(self.TurnSelected(loaded.session, None))
+
+    @on(CostsLoaded)
+    def _show_costs(self, loaded: CostsLoaded) -> None:
+        if self.session is not None and loaded.session_key == self.session.key:
+            self.timeline_pane.show_costs(loaded.cost, loaded.turns)
 
     @on(TurnsLoaded)
     def _show_turns(self, loaded: TurnsLoaded) -> None:

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from store.store import Store
 
-from test_screen_snapshots import Compare, Size, after  # isort: skip
+from test_screen_snapshots import SIZES, Compare, Size, after  # isort: skip
 
 ALL_SIZES = pytest.mark.parametrize("size", [(200, 55), (140, 45), (80, 24)], ids=["huge", "wide", "narrow"])
 OPENED = ("4 sessions", "Fix the test", ["percent_sign"], "$1.78 API value")
@@ -21,6 +21,12 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "year_of_calls": (*OPENED, ["4", "v", "v", "v"], "By week", "3 calls"),
     "tools": (*OPENED, ["b", "b", "b", "tab"], "p95", "Bash"),
     "explained": (*OPENED, "3 Nov: $1.78", ["equals_sign"], "$1.732100"),
+}
+
+CONVERSATION = ("4 sessions", "Fix the test", ["enter"], "$1.78 API value", "On it.")
+CONVERSATIONS: dict[str, tuple[list[str] | str, ...]] = {
+    "gutter": (*CONVERSATION, ["v", "v"], "$0.29"),
+    "turn": (*CONVERSATION, ["home", "J"], "▌ And the docs", ["equals_sign"], "Turn 2: how", "carried context"),
 }
 
 
@@ -39,6 +45,12 @@ def counted(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
 @pytest.mark.parametrize("screen", SCREENS)
 def test_stats(snap_compare: Compare, used_store: Store, screen: str, size: Size) -> None:
     assert snap_compare(make_browser(used_store), terminal_size=size, run_before=counted(*SCREENS[screen]))
+
+
+@SIZES
+@pytest.mark.parametrize("screen", CONVERSATIONS)
+def test_cost_in_a_conversation(snap_compare: Compare, used_store: Store, screen: str, size: Size) -> None:
+    assert snap_compare(make_browser(used_store), terminal_size=size, run_before=after(*CONVERSATIONS[screen]))
 
 
 @ALL_SIZES

@@ -127,7 +127,7 @@ async def test_the_choice_is_remembered(store: Store, session: Session) -> None:
         await open_session(pilot)
         await pilot.press("B", "v", "H")
         await wait_for_text(pilot, "Second question")
-    saved = {"show_time": True, "show_events": True, "fold_turns": True}
+    saved = {"show_time": True, "show_cost": False, "show_events": True, "fold_turns": True}
     assert json.loads(state_file().read_text())["timeline"] == saved
     async with make_browser(store).run_test(size=(120, 30)) as pilot:
         await open_session(pilot)

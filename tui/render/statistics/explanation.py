@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from textual.content import Content
 
-from store.model.statistics import CostLine, Figures, SubagentCost, TableInfo, TurnCost
+from store.model.statistics import CostExplanation, CostLine, Figures, SubagentCost, TableInfo, TokenCounts, TurnCost
 from store.text.sanitize import cell_width, one_line
 from tui.render.charts.measures import COST, MICRO, TOKENS, UNPRICED, format_exact_money, format_money, format_rate
 from tui.render.statistics.figures import read_amount, write_amount
@@ -22,6 +23,8 @@ KIND_LABELS = {
     "reasoning": "reasoning",
 }
 _LABEL_CELLS, _COUNT_CELLS, _RATE_CELLS, _COST_CELLS = 22, 14, 18, 14
+
+MAX_RESPONSES = 50
 
 RESEND_RULE = (
     "Estimate: what the turn added to the context, times the later requests that still had it in theirs, up to the next"
@@ -138,6 +141,48 @@ def render_subagents(subagents: Sequence[SubagentCost], total: Figures, width: i
     yield Content("")
 
 
+class ResponseLine(NamedTuple):
+    """Describes one response of a turn."""
+
+    time: str
+    tokens: TokenCounts
+    cost: int | None
+
+
+def render_responses(responses: Sequence[ResponseLine]) -> Iterator[Content]:
+    """Render the responses of a turn: when, what was sent and received, and what each cost."""
+    if not responses:
+        return
+    yield build_content([(format_count(len(responses), "response"), STRONG)])
+    for response in responses[:MAX_RESPONSES]:
+        sent, received = TOKENS.format(response.tokens.context), TOKENS.format(response.tokens.output)
+        amounts = f"{sent} sent, {received} received"
+        yield build_content(
+            [
+                (f"  {response.time}".ljust(_LABEL_CELLS), MUTED),
+                (amounts.rjust(_COUNT_CELLS + _RATE_CELLS), ""),
+                (_write_exact(response.cost, is_estimate=False).rjust(_COST_CELLS), ""),
+            ]
+        )
+    if len(responses) > MAX_RESPONSES:
+        yield build_content([(f"  and {len(responses) - MAX_RESPONSES:,} more", FAINT)])
+    yield Content("")
+
+
+def render_other_notes(explained: CostExplanation, width: int) -> Iterator[Content]:
+    """Render what the agent says of the whole session, and which responses are counted elsewhere."""
+    notes = []
+    if explained.session_cost is not None:
+        notes.append(f"The agent reports ${explained.session_cost:,.6f} for the whole session.")
+    if explained.not_counted:
+        count = format_count(explained.not_counted, "response")
+        notes.append(f"Of this session, {count} are counted in another session that has them, too.")
+    for line in wrap_text(" ".join(notes), width) if notes else ():
+        yield build_content([(line, MUTED)])
+    if notes:
+        yield Content("")
+
+
 def render_turn_cost(turn: TurnCost, width: int) -> Iterator[Content]:
     """Render what a turn cost by itself, what it carried from before, and what it caused later."""
     if turn.cost is not None:
@@ -148,10 +193,17 @@ def render_turn_cost(turn: TurnCost, width: int) -> Iterator[Content]:
             yield build_content([(line, FAINT)])
         yield Content("")
     if turn.resent_times:
-        yield build_content([(describe_resending(turn), WARNING)]).truncate(width, ellipsis=True)
+        for line in wrap_text(f"{describe_resending(turn)}.", width):
+            yield build_content([(line, WARNING)])
         for line in wrap_text(RESEND_RULE, width):
             yield build_content([(line, FAINT)])
         yield Content("")
+
+
+def describe_turn_cost(turn: TurnCost, place: str) -> str:
+    """Return a sentence about the cost of a turn, and how it came about."""
+    parts = f"~{format_money(turn.own or 0)} of its own, ~{format_money(turn.carried or 0)} for carried context"
+    return f"Turn {turn.turn:,}: {COST.write(turn.cost)} ({turn.share:.0%}), {parts}; {place}."
 
 
 def describe_resending(turn: TurnCost) -> str:
@@ -159,4 +211,4 @@ def describe_resending(turn: TurnCost) -> str:
     size = TOKENS.format(turn.resent_tokens // max(turn.resent_times, 1))
     times = format_count(turn.resent_times, "time")
     total = TOKENS.format(turn.resent_tokens)
-    return f"the ~{size} tokens that this turn added were re-sent about {times}: ~{total} tokens"
+    return f"The ~{size} tokens that this turn added were re-sent about {times}: ~{total} tokens"

@@ -140,6 +140,15 @@ class BrowserScreen(SessionListScreen[None]):
         _session_binding("D", "compare", "Compare", COMPARE_TOOLTIP),
         _session_binding("I", "card", "Session card", "Show everything known about the session"),
         _session_binding("C", "copy_id", "Copy id", "Copy the id of the session"),
+        Binding(
+            "equals_sign",
+            "explain",
+            "Explain cost",
+            show=False,
+            key_display="=",
+            id="session.explain",
+            tooltip="Show how the cost of the session, or of this turn, came about",
+        ),
         # The conversation has these keys, too. Only an item that is read has links.
         _session_binding("V", "changes", "Changes", "Show the files that the session changed"),
         _session_binding("O", "open_links", "Open link", "Open a path or an address, after the session was opened"),
@@ -525,6 +534,11 @@ class BrowserScreen(SessionListScreen[None]):
         if (session := self.current_session) is not None:
             self.app.push_screen(SessionCardScreen(self._store, session, self._clock), self.open_entry)
 
+    def action_explain(self) -> None:
+        """Explain the cost of the session under the cursor, or of the turn that is read."""
+        if (session := self.current_session) is not None:
+            self._stats_opener.explain(session, self._selected_turn if self.is_reading else None)
+
     def action_changes(self) -> None:
         from tui.screens.changes import ChangesScreen
 
@@ -618,6 +632,6 @@ class BrowserScreen(SessionListScreen[None]):
                 return self.focused is self.sessions and self.current_session is not None
             case "pane" | "next_pane" | "zoom" if not self.has_conversation:
                 return False
-            case "resume" | "card" | "compare" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
+            case "resume" | "card" | "explain" | "compare" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
                 return not is_store_empty and self.current_session is not None
         return super().check_action(action, parameters)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tui.render.styles import session_title
 from tui.screens.store_screen import Clock
 
 if TYPE_CHECKING:
+    from store.model.session import Session
     from store.store import Store
     from tui.screens.browser.screen import BrowserScreen
     from tui.screens.stats.state import StatsChoice, StatsState
@@ -29,6 +32,15 @@ class StatsOpener:
         options = self._screen.session_list.options
         self._left, self._query_before = None, options.query
         self._show(StatsState.begin(options.query, options.folder, self._clock().astimezone().date()))
+
+    def explain(self, session: Session, turn: int | None) -> None:
+        """Show how the cost of a session, or of one of its turns, came about."""
+        from tui.dialogs.explanation import ExplanationDialog
+        from tui.screens.stats.session_explanation import explain_session
+
+        title = f"Turn {turn:,}" if turn is not None else session_title(session)
+        load = partial(explain_session, self._store, session, turn)
+        self._screen.app.push_screen(ExplanationDialog(f"{title}: how its cost adds up", load))
 
     def _show(self, state: StatsState) -> None:
         from tui.screens.stats.screen import StatsScreen

@@ -19,7 +19,9 @@ from store.model.session import Session
 from store.model.timeline import TimelineOutline, TurnOutline
 from tui.render.time_limit import PaintTimeLimit
 from tui.render.timeline_card import (
+    GutterName,
     ItemRendering,
+    TurnCosts,
     TurnGutter,
     estimate_height,
     render_card_title,
@@ -54,10 +56,16 @@ class TimelineOptions:
 
     show_time: bool = False
     "Shows the time of each turn at its end, not the tokens."
+    show_cost: bool = False
+    "Shows the cost of each turn at its end, if it is known."
     show_events: bool = False
     "Shows the events that agents record for themselves."
     fold_turns: bool = False
     "Folds every turn to one line."
+
+    @property
+    def gutter(self) -> GutterName:
+        return "cost" if self.show_cost else "time" if self.show_time else "tokens"
 
 
 @dataclass(slots=True)
@@ -92,7 +100,7 @@ class CardLayout:
     ) -> None:
         self.outline = outline
         self._hyperlinks = hyperlinks
-        self.gutter = TurnGutter(outline, show_time=options.show_time)
+        self.gutter = TurnGutter(outline, options.gutter)
         self.width = width
         self.highlight: re.Pattern[str] | None = None
         self.revision = 0
@@ -122,7 +130,7 @@ class CardLayout:
         """Update the outline of a session that has grown. Old turns are shown until the new ones are loaded."""
         old_outline, old_turns, old_heights = self.outline, self.outline.turns, self._heights
         self.outline = outline
-        self.gutter = TurnGutter(outline, show_time=self.gutter.shows_time)
+        self.gutter = TurnGutter(outline, self.gutter.shown, self.gutter.costs)
         common = min(len(old_turns), len(outline.turns))
         for index in [index for index in self._loaded_turns if index >= common]:
             del self._loaded_turns[index]
@@ -333,8 +341,8 @@ class CardLayout:
         self.highlight = highlight
         self._clear_layouts()
 
-    def show_time(self, show_time: bool) -> None:
-        self.gutter = TurnGutter(self.outline, show_time=show_time)
+    def show_gutter(self, shown: GutterName, costs: TurnCosts) -> None:
+        self.gutter = TurnGutter(self.outline, shown, costs)
         self._clear_layouts()
 
     def lay_out(self, first: int, end: int) -> bool:

@@ -18,6 +18,7 @@ from textual.widgets import Static
 
 from store.model.entry import Turn
 from store.model.session import Session
+from store.model.statistics import SessionCost, TurnCost
 from store.model.timeline import EntryPosition, TimelineOutline
 from tui.messages import DataMessage
 from tui.render.timeline_card import render_session_heading, render_session_notes, render_summary_coverage
@@ -75,6 +76,7 @@ class TimelinePane(Vertical):
         super().__init__(id=id)
         self._clock = clock
         self._session: Session | None = None
+        self._cost: SessionCost | None = None
         self._find_generation = 0
         self._moves_to_hit = False
         self._is_preloading = self._is_preloaded = False
@@ -131,6 +133,7 @@ class TimelinePane(Vertical):
         self._preload()
         follow = follow and self._session is not None and self._session.id == session.id
         self._session = session
+        self._cost = self._cost if follow else None
         if follow:
             self.timeline_view.update_outline(outline)
         else:
@@ -155,13 +158,19 @@ class TimelinePane(Vertical):
         if generation == self._find_generation:
             self.timeline_view.set_hits(hits, move_to_hit=self._moves_to_hit)
 
+    def show_costs(self, cost: SessionCost | None, turns: Sequence[TurnCost]) -> None:
+        """Show what the session and its turns cost."""
+        self._cost = cost
+        self.timeline_view.show_costs({turn.turn: turn for turn in turns})
+        self.update_heading()
+
     def update_heading(self) -> None:
         if self._session is None:
             return
         width = max(self.size.width - 3, 10)
         hidden = 0 if self.timeline_view.options.show_events else self.outline.bookkeeping_events
         parts = (
-            render_session_heading(self._session, width, self._clock(), hidden_events=hidden),
+            render_session_heading(self._session, width, self._clock(), hidden_events=hidden, cost=self._cost),
             render_session_notes(self.outline.session_notes, width),
             render_summary_coverage(self.outline, width),
         )

@@ -17,6 +17,8 @@ from store.model.timeline import EntryPosition, TurnOutline
 from store.text.validate import serialize
 from tui.messages import Copy, DataMessage
 from tui.render.inspection.call_copy import CallPart
+from tui.render.statistics.explanation import describe_turn_cost
+from tui.render.timeline_card import GutterName, TurnCosts
 from tui.render.timeline_items import TimelineItem
 from tui.render.tool_call import DEFAULT_RESULT_LINES
 from tui.render.viewport import DEFAULT_TEXT_LIMIT
@@ -58,6 +60,12 @@ class TimelineView(CardView):
         _timeline_binding("X", "call(-1)", "previous_call", "Previous call", "Previous tool call"),
         _timeline_binding("e", "error(1)", "next_error", "Next error", "Next error", show=True),
         _timeline_binding("E", "error(-1)", "previous_error", "Previous error", "Previous error"),
+        _timeline_binding(
+            "right_square_bracket", "costly(1)", "next_costly", "Costly turn", "The most expensive turn, then the next"
+        ),
+        _timeline_binding(
+            "left_square_bracket", "costly(-1)", "previous_costly", "More costly turn", "Back to a more expensive turn"
+        ),
         _timeline_binding("n", "hit(1)", "next_hit", "Next match", "Next match"),
         _timeline_binding("N", "hit(-1)", "previous_hit", "Previous match", "Previous match"),
         _timeline_binding(
@@ -67,7 +75,9 @@ class TimelineView(CardView):
         _timeline_binding("right", "unfold", "unfold", "Unfold", "Unfold this item"),
         _timeline_binding("H", "fold_all", "fold_all", "Fold all", "Fold or unfold all turns"),
         _timeline_binding("w", "whole", "whole", "Show all", "Show a long text in full"),
-        _timeline_binding("v", "gutter", "gutter", "Tokens or time", "Show the tokens or the time of each turn"),
+        _timeline_binding(
+            "v", "gutter", "gutter", "Tokens or time", "Show the tokens, the time or the cost of each turn"
+        ),
         _timeline_binding("B", "events", "events", "Events", "Show or hide the bookkeeping of the agent"),
         _timeline_binding("M", "mark", "mark", "Mark", "Mark this item or turn, to compare it with another one"),
         _timeline_binding("i", "inspect", "inspect", "Inspect", "Inspect the tool call, or the compaction", show=True),
@@ -111,6 +121,8 @@ class TimelineView(CardView):
         self._hits: Sequence[EntryPosition] = ()
         self._hit_index: int | None = None
         self._find_origin: EntryPosition | None = None
+        self._costly_turn: int | None = None
+        "Is the turn that was found by its cost last."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable all actions while no session is shown."""
@@ -179,6 +191,23 @@ class TimelineView(CardView):
 
     def action_error(self, by: int) -> None:
         self._move_to_next(by, lambda turn: turn.errors > 0, lambda item: item.has_failed, "errors")
+
+    def action_costly(self, by: int) -> None:
+        """Go to the most expensive turn; from there to the next one in the order of their cost, or back."""
+        costs = [cost for cost in self.cards.gutter.costs.values() if cost.cost]
+        ranked = [cost.turn for cost in sorted(costs, key=lambda cost: -(cost.cost or 0))]
+        if not ranked:
+            self.notify("Nothing in this session has a price.", timeout=2, markup=False)
+            return
+        current = self.cards.turn_outline(self.cursor.turn).n
+        is_ranked = self._costly_turn == current and current in ranked
+        rank = max(min(ranked.index(current) + by, len(ranked) - 1), 0) if is_ranked else 0
+        index = self.cards.outline.index_of_turn(ranked[rank])
+        if index is not None:
+            self._hit_index, self._costly_turn = None, ranked[rank]
+            self.move_cursor(ItemPosition(index, 0), TURN_ROW, is_fixed=True)
+            place = f"{rank + 1} of {len(ranked)} by cost"
+            self.notify(describe_turn_cost(self.cards.gutter.costs[ranked[rank]], place), timeout=4, markup=False)
 
     def _move_to_next(
         self, by: int, turn_has: Callable[[TurnOutline], bool], matches: Callable[[TimelineItem], bool], name: str
@@ -325,8 +354,20 @@ class TimelineView(CardView):
 
     def action_gutter(self) -> None:
         with self.preserve_position():
-            self.cards.show_time(not self.cards.gutter.shows_time)
-        self._change_options(show_time=self.cards.gutter.shows_time)
+            shown = self._next_gutter()
+            self.cards.show_gutter(shown, self.cards.gutter.costs)
+        self._change_options(show_time=shown == "time", show_cost=shown == "cost")
+
+    def _next_gutter(self) -> GutterName:
+        """Return what the gutter shows next. The cost is left out if it is not known."""
+        following: dict[GutterName, GutterName] = {"tokens": "time", "time": "cost", "cost": "tokens"}
+        shown = following[self.cards.gutter.shown]
+        return "tokens" if shown == "cost" and not self.cards.gutter.costs else shown
+
+    def show_costs(self, costs: TurnCosts) -> None:
+        """Take what each turn cost, which is known a moment after the session is shown."""
+        with self.preserve_position():
+            self.cards.show_gutter(self.options.gutter, costs)
 
     def action_events(self) -> None:
         """Show or hide bookkeeping. The cursor stays on its item, or goes to the one before it."""
