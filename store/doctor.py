@@ -35,6 +35,12 @@ _SCOPE_PLACEHOLDER = re.compile(r"\{only ([\w.]+)\}")
 UNPAIRED_ADVICE = "Model APIs reject this. Use `backscroll rebuild` to get a repaired copy."
 REINDEX_ADVICE = "Run `backscroll doctor --reindex`."
 
+_SELECT_TEXT_COLUMNS = """
+    select tables.name, columns.name, not tables.wr
+    from pragma_table_list as tables, pragma_table_info(tables.name) as columns
+    where tables.schema = 'main' and tables.type = 'table' and lower(columns.type) = 'text'
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -121,6 +127,19 @@ def _check_foreign_keys(scope: _CheckScope) -> Iterator[Finding]:
         yield Finding(table, f"{which} refers to a missing row of {parent}.")
 
 
+def _check_text(scope: _CheckScope) -> Iterator[Finding]:
+    """Find texts that are not UTF-8. SQLite does not mind them, but no command can show them."""
+    for table, column, has_rowid in list(scope.rows(_SELECT_TEXT_COLUMNS)):
+        key = "rowid" if has_rowid else "null"
+        sql = f'select {key}, cast("{column}" as blob) from "{table}" where typeof("{column}") = \'text\''
+        for row, data in scope.rows(sql):
+            try:
+                data.decode()
+            except UnicodeDecodeError:
+                which = f"row {row}" if row is not None else "a row"
+                yield Finding(table, f"The text of {column} in {which} is not UTF-8. Restore a backup.")
+
+
 def _check_schema(scope: _CheckScope) -> Iterator[Finding]:
     """Compare the schema with that of a new store, because triggers and indexes enforce the rules of the store."""
     from sqlite_utils import Database
@@ -149,7 +168,7 @@ def _check_permissions(scope: _CheckScope) -> Iterator[Finding]:
             yield Finding(str(file), "Other users can access it. Run `chmod 600` on it.")
 
 
-_FILE_CHECKS = (_check_integrity, _check_foreign_keys, _check_schema, _check_permissions)
+_FILE_CHECKS = (_check_integrity, _check_text, _check_foreign_keys, _check_schema, _check_permissions)
 
 # ── chains ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,6 +11,7 @@ import pytest
 from command_line import CommandLine
 
 from store.doctor import UNPAIRED_ADVICE, Finding, check_store
+from store.errors import Damaged
 from store.model.entry import Attachment, NewEntry, NewRecord, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.store import Store
 
@@ -432,6 +433,20 @@ def test_a_damaged_index_is_named_and_reindexing_repairs_it(healthy: Store, inde
     with Store.open(healthy.path) as again:
         again.search.reindex()
         assert check_store(again) == []
+
+
+# ── texts ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_text_that_is_not_utf8_is_named(healthy: Store) -> None:
+    """The other commands say that the store is damaged, and recommend this check."""
+    key = healthy.get_session("one").key
+    with damage(healthy) as connection:
+        connection.execute("update sessions set agent_title = cast(x'ff41' as text) where key = ?", (key,))
+    with pytest.raises(Damaged, match="a text in it is not UTF-8"):
+        healthy.list_sessions(9)
+    finding = Finding("sessions", f"The text of agent_title in row {key} is not UTF-8. Restore a backup.")
+    assert finding in check_store(healthy)
 
 
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────
