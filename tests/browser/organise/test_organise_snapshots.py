@@ -45,7 +45,7 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "archived": (*LIST, ["slash", *"is:archived", "enter"], "1 found", "日本語"),
     "trash": TRASH,
     "purge": (*TRASH, ["delete"], "Delete 1 session for good?", "This cannot be undone."),
-    "empty_trash": (*LIST, ["slash", *"is:trashed agent:goose "], "0 found"),
+    "empty_trash": (*LIST, ["slash", *"is:trashed agent:goose "], "0 found", "in the trash, agent goose"),
 }
 
 
