@@ -24,6 +24,7 @@ from store.sync import child_process, refresh, worker_process
 from store.sync.targets import find_targets
 from store.sync.tuning import IMPORT_NICENESS
 from store.sync.worker_process import Message, WorkerProcess
+from store.usage.stale import count_without_usage
 from tui.app import Backscroll
 
 DATA = Path(__file__).parents[1] / "data"
@@ -147,6 +148,21 @@ def test_worker_yields_to_the_browser_once_the_sessions_are_listed(path: Path) -
         pid = worker._process.pid
         assert os.getpriority(os.PRIO_PROCESS, pid) >= IMPORT_NICENESS
         assert os.sched_getscheduler(pid) == os.SCHED_BATCH
+
+
+@pytest.mark.usefixtures("history")
+def test_worker_derives_the_usage_of_sessions_that_were_stored_before_it_was_kept(path: Path) -> None:
+    with Store.open(path) as store:
+        for _ in refresh.sync_targets(store, find_targets(store=store)):
+            pass
+        expected = store.usage.collect("month").totals
+        with store.transaction() as connection:
+            connection.execute("delete from usage")
+            connection.execute("update sessions set usage_version = 0")
+        with running_worker(path) as worker:
+            worker.allow_start()
+            wait_for(lambda: not count_without_usage(store))
+        assert store.usage.collect("month").totals == expected
 
 
 def test_worker_reads_what_an_agent_writes_meanwhile(history: Path, path: Path) -> None:
