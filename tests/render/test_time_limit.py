@@ -39,6 +39,21 @@ def test_a_rendering_that_takes_too_long_is_ended(render: type) -> None:
     assert run_with_time_limit(lambda: "styled", lambda: "plain") == "styled"
 
 
+class SlowDestructor:
+    """Takes time when it is deleted. Python ignores an exception that is raised there."""
+
+    def __del__(self) -> None:
+        loop_forever()
+
+
+def test_a_limit_that_is_reached_in_a_destructor_applies() -> None:
+    def render() -> str:
+        SlowDestructor()
+        return "styled"
+
+    assert run_with_time_limit(render, lambda: "plain") == "plain"
+
+
 def test_inside_another_call_the_limit_of_the_outer_call_applies() -> None:
     inner = lambda: run_with_time_limit(loop_forever, lambda: "inner")  # noqa: E731
     assert run_with_time_limit(inner, lambda: "outer") == "outer"

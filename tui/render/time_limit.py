@@ -29,7 +29,8 @@ SCREEN_SECONDS = 0.25
 """Items that are rendered within this time are taken for items of the same screen."""
 
 _REPEAT_SECONDS = 0.004
-"""Interrupts again after this time, because Python ignores an exception that is raised in a destructor."""
+"""Interrupts again after this time, because Python ignores an exception that is raised in a destructor. The result of
+such a rendering is not used, however soon it ends."""
 
 T = TypeVar("T")
 
@@ -42,9 +43,10 @@ class _Timer:
     """Raises `_TimeLimitReached` in the main thread, for as long as it is active."""
 
     is_active = False
+    has_raised = False
 
     def start(self, seconds: float) -> None:
-        self.is_active = True
+        self.is_active, self.has_raised = True, False
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds, _REPEAT_SECONDS)
 
     def stop(self) -> None:
@@ -54,6 +56,7 @@ class _Timer:
     def handle_signal(self, _: int, frame: FrameType | None) -> None:
         """End the rendering, but not in the middle of an import: the module would stay half loaded."""
         if self.is_active and not _is_importing(frame):
+            self.has_raised = True
             raise _TimeLimitReached
 
 
@@ -88,9 +91,11 @@ def run_with_time_limit(render: Callable[[], T], fallback: Callable[[], T], seco
     try:
         _timer.start(seconds)
         try:
-            return render()
+            result = render()
         finally:
             _timer.stop()
+        if not _timer.has_raised:
+            return result
     except _TimeLimitReached:
         _timer.stop()
     finally:
