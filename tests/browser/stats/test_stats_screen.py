@@ -10,7 +10,7 @@ import pytest
 from browser_driver import make_browser, screen_text, session_list, time_ago, wait_for_text, wait_until
 from textual.pilot import Pilot
 
-from store.model.entry import NewEntry, Text
+from store.model.entry import NewEntry, Text, ToolCall, ToolResult
 from store.model.usage import Usage
 from store.store import Store
 from tui.screens.browser.screen import BrowserScreen
@@ -213,3 +213,38 @@ async def test_a_narrow_terminal_shows_one_chart_at_a_time(used_store: Store) ->
         assert "By day" not in screen_text(pilot)
         await pilot.press("tab")
         await wait_for_text(pilot, "Hours of the week")
+
+
+# ── waste ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_waste_is_listed_and_opens_its_turn(used_store: Store) -> None:
+    session = used_store.sessions.get("claude:old")
+    for number in range(3):
+        call = ToolCall(f"read{number}", "Read", {"file_path": "/src/big.py"})
+        result = ToolResult(f"read{number}", "line\n" * 4_000)
+        at = time_ago(days=5)
+        used_store.chains.append(
+            session.key,
+            [
+                NewEntry(role="user", parts=(Text(f"Look again, {number}"),), created_at=at),
+                NewEntry(role="assistant", parts=(call,), created_at=at, usage=Usage(9_000, output=5, model="big-1")),
+                NewEntry(role="tool", parts=(result,), created_at=at),
+            ],
+        )
+    async with open_stats(used_store) as pilot:
+        stats(pilot).table.focus()
+        await pilot.press("B")
+        await wait_until_counted(pilot, "file read again", "/src/big.py", "Draw a logo, 2, 3, 4")
+        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).waste_table)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen) and pilot.app.screen.is_reading)
+        await wait_for_text(pilot, "▌ Look again, 0")
+        await pilot.press("escape")
+        await wait_until_counted(pilot, "file read again")
+
+
+async def test_no_waste(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await pilot.press("1", "B")
+        await wait_until_counted(pilot, "Nothing was found in the most expensive sessions")

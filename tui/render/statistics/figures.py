@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from store.model.statistics import Figures, TableInfo
 from tui.render.charts.hours import HourSlot
 from tui.render.charts.measures import Measure
+from tui.render.statistics.waste_rows import WasteRow
 
 TableName = Literal["model", "agent", "folder", "tool", "session"]
 TABLES: tuple[TableName, ...] = ("model", "agent", "folder", "tool", "session")
@@ -94,6 +95,9 @@ class StatsReport(NamedTuple):
     hours: Mapping[HourSlot, Figures] = {}
     bars: Sequence[BarFigures] = ()
     rows: Sequence[StatsRow] = ()
+    waste: Sequence[WasteRow] = ()
+    sessions_to_read: int = 0
+    "Counts the sessions whose usage is not read yet."
     prices: TableInfo | None = None
     is_complete: bool = False
     "Is set if nothing else will follow."

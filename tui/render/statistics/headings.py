@@ -73,11 +73,13 @@ def render_streaks(streaks: Streaks, width: int) -> Content:
     return build_content(pieces).truncate(width, ellipsis=True)
 
 
-def render_prices(prices: TableInfo | None, totals: Figures | None, width: int) -> Content:
+def render_prices(prices: TableInfo | None, totals: Figures | None, width: int, unread_sessions: int = 0) -> Content:
     """Render which prices the amounts of money come from, and how many tokens have none."""
     if prices is None or totals is None:
         return Content("")
     pieces: list[StyledText] = []
+    if unread_sessions:
+        pieces.append((f"tokens of {format_count(unread_sessions, 'session')} still to be read · ", WARNING))
     if totals.unpriced_tokens:
         pieces.append((f"{TOKENS.format(totals.unpriced_tokens)} tokens unpriced · ", WARNING))
     if totals.is_estimated:

@@ -14,6 +14,7 @@ from store.search.all_tool_calls import compute_tool_stats
 from store.search.query import Query
 from store.sources import source_label
 from store.usage.cost_lines import FigureScope, explain_figure
+from store.usage.stale import count_without_usage
 from store.usage.statistics import Period
 from tui.render.charts.calendar import MAX_WEEKS
 from tui.render.charts.hours import HOURS, HourSlot
@@ -21,6 +22,7 @@ from tui.render.session_lines import abbreviate_home
 from tui.render.statistics.explanation import render_explanation
 from tui.render.statistics.figures import NOTHING, BarFigures, FigureSource, StatsReport, StatsRow, TableName
 from tui.render.statistics.period import Bucket, StatsPeriod, find_calendar_end, format_day, next_bucket
+from tui.render.statistics.waste_rows import WasteRow
 from tui.render.styles import session_title
 from tui.screens.stats.state import StatsState
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 200
 """Limits the rows of a table."""
+
+MAX_WASTE_SESSIONS = 40
+"""Limits the sessions that are searched for waste, because it takes some milliseconds for each of them."""
 
 
 def load_reports(store: Store, text: str, state: StatsState, now: datetime) -> Iterator[StatsReport]:
@@ -41,6 +46,7 @@ def load_reports(store: Store, text: str, state: StatsState, now: datetime) -> I
     split = store.usage.collect(bucket, query=query, period=period, split=state.stacked_by, now=now)
     report = report._replace(bars=build_bars(state.period, total, split))
     yield report
+    report = report._replace(sessions_to_read=count_without_usage(store))
     if state.tab != "waste":
         report = report._replace(rows=load_rows(store, query, state.tab, state.period, now))
         yield report
@@ -51,7 +57,11 @@ def load_reports(store: Store, text: str, state: StatsState, now: datetime) -> I
     yield report
     hours = store.usage.collect("weekday_hour", query=query, period=period, now=now)
     slots = {parse_slot(row.key): row.figures for row in hours.rows if row.key}
-    yield report._replace(hours=slots, is_complete=True)
+    report = report._replace(hours=slots)
+    if state.tab == "waste":
+        yield report
+        report = report._replace(waste=load_waste(store, query, state.period, now))
+    yield report._replace(is_complete=True)
 
 
 def make_span(first_day: date | None, last_day: date) -> Period:
@@ -132,6 +142,24 @@ def load_rows(store: Store, query: Query, table: TableName, period: StatsPeriod,
     found = store.usage.collect(table, query=query, period=span, now=now).rows[:MAX_ROWS]
     trends = _load_trends(store, query, table, period, now) if table in ("model", "agent") else {}
     return [StatsRow(row.key, _label_row(store, table, row.key), row.figures, trends.get(row.key, ())) for row in found]
+
+
+def load_waste(store: Store, query: Query, period: StatsPeriod, now: datetime) -> list[WasteRow]:
+    """Return what was wasted in the most expensive sessions of the period. All their tool calls are read for that."""
+    span = make_span(period.first_day, period.last_day)
+    rows = store.usage.collect("session", query=query, period=span, now=now).rows[:MAX_WASTE_SESSIONS]
+    sessions = {row.key: store.sessions.get(row.key) for row in rows if row.key}
+    found = store.usage.find_waste(sessions.values())[:MAX_ROWS]
+    return [WasteRow(waste, session_title(sessions[waste.session_id])) for waste in found]
+
+
+def find_turn_entry(store: Store, session_id: str, turn: int) -> str:
+    """Return the public id of the entry with which a turn begins."""
+    from store.conversations.timeline import Timelines
+
+    outline = Timelines(store).load_outline(store.sessions.get(session_id).key)
+    index = outline.index_of_turn(turn)
+    return f"{session_id}#{outline.turns[index].first_seq if index is not None else 0}"
 
 
 def _load_trends(

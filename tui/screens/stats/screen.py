@@ -11,11 +11,13 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Grid
+from textual.content import Content
 from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Static
 
 from store.database.cancel import cancel_when
+from store.model.statistics import Waste
 from store.search.complete import Vocabulary
 from store.search.saved_searches import SavedSearch, expand_saved_searches
 from tui.messages import DataMessage
@@ -23,7 +25,8 @@ from tui.render.charts.measures import MEASURES
 from tui.render.statistics.figures import NOTHING, FigureSource, StatsReport
 from tui.render.statistics.headings import render_periods, render_prices, render_tabs, render_totals
 from tui.render.statistics.period import PERIODS, StatsPeriod, find_calendar_end
-from tui.render.styles import format_count
+from tui.render.statistics.waste_rows import render_waste_head
+from tui.render.styles import MUTED, format_count
 from tui.screens.folder_scope import FolderScope, next_folder_scope
 from tui.screens.session_list_screen import search_binding
 from tui.screens.stats.state import PLACES, TABS, ChartName, StatsChoice, StatsState, build_filter
@@ -34,6 +37,7 @@ from tui.widgets.charts.chart_view import ChartView
 from tui.widgets.charts.hours_view import HoursView
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.tables.stats_table import StatsTable
+from tui.widgets.tables.waste_table import WasteTable
 from tui.widgets.top_bar import TopBar
 from tui.workers import threaded, wait_for_typing_pause
 
@@ -48,6 +52,7 @@ TALL_HEIGHT = 38
 
 
 LOADING = "adding up…"
+NO_WASTE = "Nothing was found in the most expensive sessions of this period."
 
 
 class StatsScreen(StoreScreen[StatsChoice | None]):
@@ -65,6 +70,35 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
         #charts {
             height: 11;
             grid-size: 1 1;
+        }
+
+        WasteTable, #no-waste {
+            display: none;
+        }
+
+        #no-waste {
+            height: 1fr;
+            content-align: center middle;
+        }
+
+        &.-waste {
+            StatsTable {
+                display: none;
+            }
+
+            WasteTable {
+                display: block;
+            }
+        }
+
+        &.-waste.-nothing {
+            WasteTable {
+                display: none;
+            }
+
+            #no-waste {
+                display: block;
+            }
         }
 
         &.-narrow, &.-short {
@@ -131,6 +165,7 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
     hours = query_one(HoursView)
     bars = query_one(BarsView)
     table = query_one(StatsTable)
+    waste_table = query_one(WasteTable)
 
     class ReportLoaded(DataMessage):
         generation: int
@@ -159,6 +194,8 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
         yield Static(id="tabs")
         yield Static(id="head")
         yield StatsTable()
+        yield WasteTable()
+        yield Static(id="no-waste")
         yield Static(id="prices")
         yield KeyHintBar()
 
@@ -230,8 +267,17 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
             if state.tab != "waste":
                 self.table.show(report.rows, state.tab, state.measure, state.row)
                 self._state = state._replace(row="" if report.rows else state.row)
+            self._show_waste(report)
             self.bar.show_count(format_count(report.totals.sessions, "session") or "no sessions")
         self._show_headings()
+
+    def _show_waste(self, report: StatsReport) -> None:
+        is_waste = self._state.tab == "waste"
+        self.set_class(is_waste, "-waste")
+        self.set_class(is_waste and not report.waste, "-nothing")
+        self.waste_table.show(report.waste)
+        text = NO_WASTE if report.is_complete else LOADING
+        self.query_one("#no-waste", Static).update(Content.styled(text, MUTED))
 
     def _show_headings(self) -> None:
         state, width = self._state, max(self.app.size.width - 2, 1)
@@ -240,8 +286,11 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
         self.query_one("#periods", Static).update(render_periods(state.period, self._today, width))
         self.query_one("#totals", Static).update(render_totals(totals, state.measure, width))
         self.query_one("#tabs", Static).update(render_tabs(TABS, state.tab, width))
-        self.query_one("#head", Static).update(self.table.layout_of_columns.render_head())
-        self.query_one("#prices", Static).update(render_prices(prices, totals, width))
+        is_waste = state.tab == "waste"
+        head = render_waste_head(width - 2) if is_waste else self.table.layout_of_columns.render_head()
+        self.query_one("#head", Static).update(head)
+        unread = self._report.sessions_to_read if self._report else 0
+        self.query_one("#prices", Static).update(render_prices(prices, totals, width, unread))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show_headings)
@@ -253,7 +302,7 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
 
     def _find_widget(self, name: str) -> Widget:
         widgets: dict[str, Widget] = {"calendar": self.calendar, "hours": self.hours, "bars": self.bars}
-        return widgets.get(name, self.table)
+        return widgets.get(name, self.waste_table if self._state.tab == "waste" else self.table)
 
     @property
     def state(self) -> StatsState:
@@ -292,7 +341,7 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
     @on(events.DescendantFocus)
     def _remember_focus(self, event: events.DescendantFocus) -> None:
         names: dict[Widget, ChartName] = {self.calendar: "calendar", self.hours: "hours", self.bars: "bars"}
-        if event.widget is self.table:
+        if event.widget in (self.table, self.waste_table):
             self._state = self._state._replace(focus="table")
         elif name := names.get(event.widget):
             self._state = self._state._replace(focus=name, shown_chart=name)
@@ -318,6 +367,17 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
             self._open_calls(row.key)
         elif (source := self._select_row()) is not None:
             self._open_source(source)
+
+    @on(WasteTable.Opened)
+    def _open_waste(self, opened: WasteTable.Opened) -> None:
+        self._load_turn_entry(opened.waste)
+
+    @threaded(exclusive=True, group="waste")
+    def _load_turn_entry(self, waste: Waste) -> None:
+        from tui.screens.stats.loading import find_turn_entry
+
+        entry = find_turn_entry(self._store, waste.session_id, waste.turns[0] if waste.turns else 0)
+        self.app.call_from_thread(self._leave_for_entry, entry)
 
     def _open_calls(self, tool: str) -> None:
         """Show the calls of a tool over this screen, to which Escape leads back."""
@@ -374,8 +434,13 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
 
     def action_tab(self, by: int) -> None:
         if self._report is not None:
-            self._report = self._report._replace(rows=())
+            self._report = self._report._replace(rows=(), waste=())
+        was_in_table = self.focused in (self.table, self.waste_table)
         self._change(tab=TABS[(TABS.index(self._state.tab) + by) % len(TABS)])
+        self.set_class(self._state.tab == "waste", "-waste")
+        self.remove_class("-nothing")
+        if was_in_table:
+            self.call_after_refresh(self.set_focus, self._find_widget("table"))
 
     def action_stack(self) -> None:
         self._change(stacked_by="agent" if self._state.stacked_by == "model" else "model")

@@ -11,7 +11,7 @@ from tui.render.statistics.figures import TABLES, BarCursor, FigureSource, Stack
 from tui.render.statistics.period import StatsPeriod, day_filters
 
 Tab = Literal[TableName, "waste"]
-TABS: tuple[Tab, ...] = TABLES
+TABS: tuple[Tab, ...] = (*TABLES, "waste")
 ChartName = Literal["calendar", "hours", "bars"]
 Place = Literal[ChartName, "table"]
 PLACES: tuple[Place, ...] = ("calendar", "hours", "bars", "table")
