@@ -23,6 +23,7 @@ __all__ = [
     "ChangedMeanwhile",
     "ChatHistory",
     "ChatMessage",
+    "ConnectionLost",
     "Damaged",
     "Edit",
     "Entry",
@@ -79,8 +80,9 @@ _NAMES_BY_MODULE = {
     "store.agent_api.adk": "StoreSessionService session_service",
     "store.edits.facts": "FactsDiff LearnResult",
     "store.errors": (
-        "AlreadyExists Ambiguous BadValue Busy ChangedMeanwhile Damaged KeyFileUnsafe KeyringUnavailable NotFound"
-        " NothingToUndo Refused SecretDamaged SecretLocked StoreError TooNew Unreadable WriteFailed WrongPassphrase"
+        "AlreadyExists Ambiguous BadValue Busy ChangedMeanwhile ConnectionLost Damaged KeyFileUnsafe"
+        " KeyringUnavailable NotFound NothingToUndo Refused SecretDamaged SecretLocked StoreError TooNew Unreadable"
+        " WriteFailed WrongPassphrase"
     ),
     "store.model.entry": (
         "Attachment Entry Json NewEntry NewRecord Opaque PairedCall Part StoredMessage Text Thinking Tokens ToolCall"
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
         BadValue,
         Busy,
         ChangedMeanwhile,
+        ConnectionLost,
         Damaged,
         KeyFileUnsafe,
         KeyringUnavailable,

@@ -127,11 +127,6 @@ def m020_usage(db: Database) -> None:
     _execute(db, USAGE)
 
 
-@migrations()
-def m021_failed_sessions(db: Database) -> None:
-    _execute(db, FAILED_SESSIONS)
-
-
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -549,7 +544,9 @@ create index sessions_empty on sessions(key) where turns = 0
 """
 
 # Says what the agent does after the last entry, and which process it is. A stored session gets a status only if its
-# last entry says that the agent ended. The others are idle until they grow.
+# last entry says that the agent ended, or is an error. The others are idle until they grow. Errors of model calls are
+# events, messages of the system, or messages in the name of a model that is none. Only such words count that name a
+# failure without any doubt.
 SESSION_ACTIVITY = """
 alter table sessions add column activity text not null default ''
 
@@ -557,6 +554,11 @@ alter table sessions add column process integer
 
 update sessions set activity = 'ended' where source = 'copilot' and exists (
     select 1 from entries where entries.key = sessions.tail and kind = 'event' and text in ('routine', 'error'))
+
+update sessions set activity = 'failed' where exists (
+    select 1 from entries where entries.key = sessions.tail and length(text) <= 400
+        and (kind = 'event' or (kind = 'message' and (role = 'system' or model = '<synthetic>')))
+        and (text like '%error%' or text like '%quota%' or text like '%rate limit%' or text glob '[45][0-9][0-9][: ]*'))
 
 create index sessions_process on sessions(process) where process is not null
 """
@@ -618,13 +620,4 @@ begin update usage set counted = 0 where call = new.call and call < 0 and counte
 alter table sessions add column usage_version integer not null default 0
 
 create index sessions_usage on sessions(usage_version)
-"""
-
-# A session whose last entry is an error has failed. Errors of model calls are events, messages of the system, or
-# messages in the name of a model that is none. Only such words count that name a failure without any doubt.
-FAILED_SESSIONS = """
-update sessions set activity = 'failed' where exists (
-    select 1 from entries where entries.key = sessions.tail and length(text) <= 400
-        and (kind = 'event' or (kind = 'message' and (role = 'system' or model = '<synthetic>')))
-        and (text like '%error%' or text like '%quota%' or text like '%rate limit%' or text glob '[45][0-9][0-9][: ]*'))
 """
