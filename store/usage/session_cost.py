@@ -40,7 +40,7 @@ _SELECT_TREE = f"""
     with recursive {RATES}, {SESSION_TREE}
     select tree.session, {RESPONSE_SUMS} from tree cross join usage on usage.session = tree.session {JOIN_RATES}
     join sessions on sessions.key = tree.session
-    where usage.counted = 1 and tree.level > 0
+    where usage.counted = 1 and tree.session != tree.asked
         and (?3 is null or tree.session in (
             select key from sessions where parent_id = ?4 and forked_at in (
                 select seq from entries where session = ?5 and turn = ?3)))

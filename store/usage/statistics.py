@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 MAX_TURN_SECONDS = 3_600
 """Is the longest active time of a turn. A longer one waited for something, such as a person's permission."""
 
-SUBAGENT_RELATIONS = ("delegate", "sidechain")
-
 _TIME_FORMATS = {"day": "%Y-%m-%d", "month": "%Y-%m", "hour": "%H", "weekday_hour": "%w %H"}
 # The week is that of its Monday; `weekday 0` moves on to the next Sunday.
 _WEEK = "date({0}, 'localtime', 'weekday 0', '-6 days')"
@@ -88,16 +86,15 @@ _SELECT_CALLS = """
     where tool_calls.inherited = 0 and tool_calls.entry is not null and {period} and {condition} group by 1
 """
 _IS_ONE_OF = "sessions.key in (select value from json_each(?))"
-# Finds the session that a sub-agent works for, however deep it is nested. A foreign store may contain circles.
+# Finds the session that a sub-agent works for, however deep it is nested. `union` ends in a circle of foreign sessions.
 ROOTS = """
-    roots (session, root, level) as (
-        select key, key, 0 from sessions where coalesce(relation, '') not in ('delegate', 'sidechain')
-        union all
-        select children.key, roots.root, level + 1 from roots
+    roots (session, root) as (
+        select key, key from sessions where coalesce(relation, '') not in ('delegate', 'sidechain')
+        union
+        select children.key, roots.root from roots
         join sessions as parents on parents.key = roots.session
         join sessions as children on children.parent_id = parents.id
-            and children.relation in ('delegate', 'sidechain') and children.key != parents.key
-        where level < 20
+            and children.relation in ('delegate', 'sidechain')
     )
 """
 
@@ -206,13 +203,12 @@ class UsageStatistics:
 
 # The sessions that are asked for, each with the sub-agents below it.
 SESSION_TREE = """
-    tree (asked, session, level) as (
-        select value, value, 0 from json_each(?)
-        union all
-        select tree.asked, children.key, level + 1 from tree join sessions as parents on parents.key = tree.session
+    tree (asked, session) as (
+        select value, value from json_each(?)
+        union
+        select tree.asked, children.key from tree join sessions as parents on parents.key = tree.session
         join sessions as children on children.parent_id = parents.id
-            and children.relation in ('delegate', 'sidechain') and children.key != tree.asked and children.deleted = 0
-        where level < 20
+            and children.relation in ('delegate', 'sidechain') and children.deleted = 0
     )
 """
 _SELECT_SESSION_COSTS = f"""

@@ -270,6 +270,7 @@ def test_parents_in_a_circle_do_not_hang(store: Store) -> None:
     add_session(store, "b", answer(), parent_id="a", relation="delegate")
     assert store.usage.session_costs([key])[key].own.cost == 1_500
     assert store.usage.collect("session").totals.cost == 3_000
+    assert store.usage.session_costs([key])[key].with_subagents.cost == 3_000
 
 
 def test_an_explanation_names_rates_estimates_and_what_the_agent_reported(store: Store) -> None:
