@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zstandard import ZstdError
 
 from store.conversations.derive import compute_digest
-from store.conversations.parts import decode_parts
+from store.conversations.parts import decode_thoughts
 from store.conversations.record_blocks import decompress_block
 from store.conversations.records import HEADER_VERSIONS
 from store.conversations.tool_calls import FROM_CALLS
@@ -341,9 +341,12 @@ _PARTS = """
 _PARTS_BEHIND = """
     select sessions.id, entries.seq from entries join sessions on sessions.key = entries.session
     join records on records.key = entries.record
-    where {only sessions.key} and substr(entries.parts, 2, 1) between x'30' and x'39'
-    and json_valid(cast(entries.parts as text)) and records.behind <
-        json_extract(cast(entries.parts as text), '$[0]') + json_extract(cast(entries.parts as text), '$[1]')
+    where {only sessions.key} and json_valid(cast(entries.parts as text)) and records.behind < case
+        when substr(entries.parts, 2, 1) between x'30' and x'39' then
+            json_extract(cast(entries.parts as text), '$[0]') + json_extract(cast(entries.parts as text), '$[1]')
+        when substr(entries.parts, 2, 1) = x'5b' then
+            json_extract(cast(entries.parts as text), '$[0][0]') + json_extract(cast(entries.parts as text), '$[0][1]')
+    end
 """
 
 
@@ -423,7 +426,7 @@ _TOOL_KEYS = f"""
 
 def _check_indexes(scope: _CheckScope) -> Iterator[Finding]:
     possible = scope.rows(_POSSIBLE_THINKING)
-    thinking = {key for key, parts in possible if conversation_text("", decode_parts("", parts)) is not None}
+    thinking = {key for key, parts in possible if conversation_text("", decode_thoughts(parts)) is not None}
     for index, expected in (
         ("conversation_fts", {key for (key,) in scope.rows(_TEXT_KEYS)} | thinking),
         ("tools_fts", {key for (key,) in scope.rows(_TOOL_KEYS)}),

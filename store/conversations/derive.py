@@ -200,7 +200,8 @@ class _RowBuilder:
     def _encode_parts(self, entry: NewEntry, record: int | None) -> bytearray:
         """Return the parts as JSON, or their offset and length behind their record.
 
-        Thinking stays with the entry, because a search for words reads it.
+        The text of thinking is also stored with the entry, because a search for words reads it. Its signature, which is
+        often longer, is not.
         """
         if not entry.parts:
             return bytearray(b"[]")
@@ -209,12 +210,15 @@ class _RowBuilder:
             return bytearray(encode(parts))
         # The record keeps the exact form.
         column = encode_derived(parts)
-        if len(column) <= MAX_INLINE_PARTS_BYTES or any(type(part) is Thinking for part in entry.parts):
+        thoughts = [{"type": "thinking", "text": part.text} for part in entry.parts if type(part) is Thinking]
+        searched = encode_derived(thoughts) if thoughts else b""
+        if len(column) <= MAX_INLINE_PARTS_BYTES + len(searched):
             return bytearray(column)
         pieces = self._record_pieces[record]
         offset = sum(map(len, pieces[1:]))
         pieces.append(column)
-        return bytearray(b"[%d,%d]" % (offset, len(column)))
+        reference = b"[%d,%d]" % (offset, len(column))
+        return bytearray(b"[%s,%s" % (reference, searched[1:]) if searched else reference)
 
     # ── parts ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -39,7 +39,8 @@ _SELECT_TURN_SPAN = """
 """
 _ENTRIES_WITH_RESULTS = """
     select key, parts, record from entries where session = ?
-        and (instr(parts, cast('"tool_result"' as blob)) > 0 or substr(parts, 2, 1) between x'30' and x'39')
+        and (instr(parts, cast('"tool_result"' as blob)) > 0 or substr(parts, 2, 1) between x'30' and x'39'
+            or substr(parts, 2, 1) = x'5b')
 """
 _PAIRED_RESULTS = "select result_entry, result_part from tool_calls where session = ? and status in ('ok', 'error')"
 _PENDING_CALLS = "select call_id, name from tool_calls where session = ? and status = 'pending' order by key"

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.conversations.derive import compute_digest
+from store.conversations.parts import is_reference
 from store.errors import Damaged, NotFound
 from store.model.entry import NewRecord
 from store.text.validate import decode, encode
@@ -256,10 +257,14 @@ class Records:
         return [self.get(key) for (key,) in rows]
 
     def load_parts(self, column: bytes | None, record: int | None) -> bytes | None:
-        """Return the JSON of an entry's parts: the column itself, or the bytes behind the record that it refers to."""
-        if column is None or record is None or not column[1:2].isdigit():
+        """Return the JSON of an entry's parts: the column itself, or the bytes behind the record that it refers to.
+
+        A reference is `[offset, size]`, or a list that begins with such a reference and goes on with what is searched.
+        """
+        if column is None or record is None or not is_reference(column):
             return column
-        offset, size = decode(column)
+        first, *rest = decode(column)
+        offset, size = first if isinstance(first, list) else (first, *rest)
         row = self._find(record)
         if row is None:
             raise Damaged(f"Record {record} is missing, with the parts of its entries.")

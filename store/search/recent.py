@@ -12,8 +12,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.conversations.parts import decode_parts
-from store.model.entry import Thinking
+from store.conversations.parts import decode_thoughts
 from store.search.query import Query
 from store.search.sql import (
     Condition,
@@ -165,7 +164,7 @@ def _scan_newest_entries(store: Store, query: Query, sessions: Sequence[int], li
 
 
 def _has_match_in_thinking(pattern: re.Pattern[str], parts_column: bytes) -> bool:
-    return any(pattern.search(part.text) for part in decode_parts("", parts_column) if isinstance(part, Thinking))
+    return any(pattern.search(thought.text) for thought in decode_thoughts(parts_column))
 
 
 def estimate_sessions_to_check(store: Store, query: Query, needed: int) -> int:

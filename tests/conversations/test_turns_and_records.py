@@ -280,6 +280,22 @@ def test_parts_stored_with_their_entry_are_read(store: Store, session: Session) 
     assert store.chains.entry(session.key, 0).parts == (ToolResult("1", "long " * 1000),)
 
 
+def test_the_signature_of_thinking_is_stored_behind_the_record_and_its_text_is_searched(
+    store: Store, session: Session
+) -> None:
+    parts = (Thinking("about walruses", "s" * 3000), Text("Yes."), ToolCall("1", "shell", {"command": "ls"}))
+    record = NewRecord(b"{}" * 5000)
+    (key,) = store.chains.append(session.key, [NewEntry(role="assistant", parts=parts, record=record)])
+    (column,) = store.row("select parts from entries where key = ?", key)
+    assert b"walruses" in column
+    assert len(column) < 100
+    assert store.chains.entry(session.key, 0).parts == parts
+    assert [hit.entry for hit in store.search.find("walruses")[0]] == [f"{session.id}#0"]
+    assert check_store(store) == []
+    store.connection.execute("update entries set parts = ? where key = ?", (b"[[0,9999999]]", key))
+    assert [problem.what for problem in check_store(store) if problem.where.endswith("#0")]
+
+
 def test_purging_takes_the_records_out_of_shared_blocks(store: Store, session: Session) -> None:
     records = [b"keep" * 5000, b"drop" * 5000]
     for record_data in records:
