@@ -12,6 +12,7 @@ from answers import answer_all, comparable, load_answers, open_old_store, sync_s
 from store.sources.claude_code.append import ClaudeMark
 from store.sources.codex.append import CodexMark
 from store.store import Store
+from store.usage.rederive import rederive_usage
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,17 @@ def _known_fields(answer: Any, expected: Any) -> Any:
     if isinstance(answer, list) and isinstance(expected, list) and len(answer) == len(expected):
         return [_known_fields(*pair) for pair in zip(answer, expected, strict=True)]
     return answer
+
+
+def test_usage_of_the_first_version_is_derived_from_its_records(tmp_path: Path) -> None:
+    with open_old_store(tmp_path) as store:
+        assert store.usage.collect("agent").totals.tokens.total == 0
+        list(rederive_usage(store))
+        expected = dict(store.rows("select source, sum(tokens_total) from sessions where deleted = 0 group by 1"))
+        found = {row.key: row.figures.tokens.total for row in store.usage.collect("agent").rows}
+        assert {agent: total for agent, total in found.items() if total} == {
+            agent: total for agent, total in expected.items() if total
+        }
 
 
 def test_marks_of_the_first_version_are_still_understood(tmp_path: Path) -> None:

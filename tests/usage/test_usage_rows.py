@@ -222,3 +222,16 @@ def test_a_session_that_its_agent_rewrote_counts_its_responses_itself(store: Sto
         )
     )
     assert by_relation == {"": 2, "superseded": 1}
+
+
+@pytest.mark.parametrize("count", [-5, 10**18, 1.5, "many", None, [], True])
+def test_a_wrong_count_in_a_record_is_absent_and_the_others_count(store: Store, tmp_path: Path, count: object) -> None:
+    path = tmp_path / "projects" / "p" / "s.jsonl"
+    path.parent.mkdir(parents=True)
+    records = [claude_record(1, input_tokens=count, cache_creation=count), claude_record(2)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    (report,) = {id(step.report): step.report for step in sync_targets(store, find_targets([str(path)]))}.values()
+    assert report.problems == []
+    totals = store.usage.collect("month").totals
+    assert (totals.tokens.input, totals.tokens.cache_read, totals.tokens.output) == (4, 100, 40)
+    assert isinstance(totals.cost, int)
