@@ -140,7 +140,7 @@ def _write_left_out(found: FoundStores) -> None:
     if found.unclaimed:
         names, count = found.name_unclaimed(), format_count(len(found.unclaimed), "file")
         listed = ", ".join(names) + (", …" if len(found.unclaimed) > len(names) else "")
-        output.notify(f"Not read, because no source knows it as a conversation: {listed} ({count}).")
+        output.notify(f"Not read, because no source recognises it: {listed} ({count}).")
 
 
 def _found_to_json(found: FoundStores) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from browser_driver import (
     add_session,
+    answer_entry,
     following_browser,
     make_browser,
     prompt_entry,
@@ -485,3 +486,17 @@ async def test_a_timer_that_fires_after_quitting_is_no_error(filled_store: Store
         screen._open_selected()  # as a timer would
     app._handle_exception(late.value)
     assert (app._exception, app.return_code) == (None, 0)
+
+
+async def test_the_edge_of_the_conversation_shows_the_turn(store: Store) -> None:
+    at = time_ago(minutes=4)
+    add_session(
+        store,
+        "s",
+        at,
+        *(entry for n in (1, 2) for entry in (prompt_entry(f"Prompt {n}", at), answer_entry("Done.", at))),
+    )
+    async with make_browser(store).run_test(size=(140, 45)) as pilot:
+        await wait_for_text(pilot, "1 session", "turn 2 of 2")
+        await pilot.press("enter", "home")
+        await wait_for_text(pilot, "turn 1 of 2")

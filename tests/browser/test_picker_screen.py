@@ -115,6 +115,6 @@ async def test_the_key_hints_show_enter_and_escape(filled_store: Store) -> None:
     async with picking(filled_store).run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions", "↵ Resume", "esc Leave")
         await pilot.press("down")
-        await wait_for_text(pilot, "↵ Resume", "tab To the list", "a-z Search on")
+        await wait_for_text(pilot, "↵ Resume", "tab To the list", "a-z Keep searching")
         await pilot.press("tab")
         await wait_for_text(pilot, "↵ Resume  s Scope", "esc Leave")

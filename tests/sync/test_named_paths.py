@@ -285,7 +285,7 @@ def test_sync_reports_what_no_source_knows(cli: CommandLine, tmp_path: Path) -> 
     write_lines(folder / "other.jsonl", [{"speaker": "me"}])
     shown = cli("sync", str(folder))
     assert shown.status == 0
-    reason = "Not read, because no source knows it as a conversation"
+    reason = "Not read, because no source recognises it"
     assert shown.err == f"{reason}: {folder / 'other.jsonl'} (1 file).\n"
     answer = json.loads(cli("sync", str(folder), "--json").out)
     assert answer["unclaimed"] == {"count": 1, "names": [str(folder / "other.jsonl")]}

@@ -117,7 +117,7 @@ class SearchesDialog(ModalScreen[str | None]):
         Binding("pagedown", "page(1)", "Page down", show=False, id="searches.page_down", tooltip="Page down"),
         Binding("pageup", "page(-1)", "Page up", show=False, id="searches.page_up", tooltip="Page up"),
         Binding("ctrl+s", "save", "Save", id="searches.save", tooltip="Save this recent search under a name"),
-        Binding("ctrl+t", "pin", "Pin", id="searches.pin", tooltip="Show this search in the top bar, or not any more"),
+        Binding("ctrl+t", "pin", "Pin", id="searches.pin", tooltip="Pin this search to the top bar, or unpin it"),
         Binding("f2", "rename", "Rename", id="searches.rename", tooltip="Rename this search"),
         Binding(
             "ctrl+x",

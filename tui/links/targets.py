@@ -130,6 +130,6 @@ def check_openable(path: str) -> None:
         case "no such file":
             raise Refused(f"No such file: {one_line(path)}.")
         case "not allowed":
-            raise Refused(f"You may not read {one_line(path)}.")
+            raise Refused(f"No permission to read {one_line(path)}.")
         case kind:
             raise Refused(f"{one_line(path)} is {kind}. Only ordinary files are opened.")

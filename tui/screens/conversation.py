@@ -332,11 +332,19 @@ class ConversationPane(Horizontal):
         entry = selected.entry
         if self.session is not None:
             self.post_message(self.TurnSelected(self.session, entry.turn if entry else None))
+        self._show_position(entry.turn if entry else 0)
         previous, self._selected_entry = self._selected_entry, entry
         if entry is None:
             self.record_pane.show(None, NO_ENTRY)  # an empty session: the record of another one must not stay
         elif (previous is None or entry.key != previous.key) and self.record_pane.display:
             self._load_record(entry)
+
+    def _show_position(self, turn: int) -> None:
+        """Show in the edge of the pane which turn it is, of how many. Each change paints the whole pane again."""
+        turns = self.timeline_pane.outline.turns
+        position = f"turn {turn:,} of {turns[-1].n:,}" if turn else ""
+        if position != self.timeline_pane.border_subtitle:
+            self.timeline_pane.border_subtitle = position
 
     # ── forks ─────────────────────────────────────────────────────────────────────────────────────
 

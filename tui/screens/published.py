@@ -74,7 +74,7 @@ class PublishedScreen(FilteredTableScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         _file_binding("a", "publish", "Publish", "Publish a file of the session"),
-        _file_binding("o,enter", "open", "Open", "Open the file with the program of your system, after a question"),
+        _file_binding("o,enter", "open", "Open", "Open the file with its default program, after a confirmation"),
         _file_binding("y", "copy", "Copy id", "Copy the public id of the file"),
         _file_binding("Y", "copy_path", "Copy path", "Copy the path of the file", show=False),
         _file_binding("x", "unpublish", "Unpublish", "Withdraw the public id. The file itself stays."),

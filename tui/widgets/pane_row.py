@@ -85,6 +85,7 @@ class PaneRow(Container):
             border: round $foreground 25%;
             border-title-color: $foreground 75%;
             border-title-style: none;
+            border-subtitle-color: $foreground 75%;
 
             &:focus-within {
                 border: round $accent;

@@ -343,9 +343,7 @@ class SessionListView(SessionRows):
         Binding(
             "space", "mark", "Select", id="list.mark", show=False, tooltip="Select this session for the next action"
         ),
-        Binding(
-            "escape", "unmark", "Clear selection", id="list.unmark", tooltip="Select no session, before Esc clears more"
-        ),
+        Binding("escape", "unmark", "Clear selection", id="list.unmark", tooltip="Clear the selection"),
         Binding("s", "scope", "Scope", id="list.scope", tooltip=SCOPE_TOOLTIP),
         Binding("o", "order", "Order", id="list.order", tooltip="Choose the order and the headings"),
     ]

@@ -76,7 +76,7 @@ class QueryInput(Input):
         Binding(
             LETTERS,
             "search_on",
-            "Search on",
+            "Keep searching",
             key_display="a-z",
             id="filter.search_on",
             tooltip="Letters go on searching",

@@ -61,7 +61,7 @@ async def test_letters_after_an_arrow_go_on_with_the_search(whales: Store) -> No
     async with make_browser(whales).run_test(size=(100, 30)) as pilot:
         await search(pilot)
         await pilot.press("down", "down")
-        await wait_for_text(pilot, "↵ Open", "tab To the list", "a-z Search on")
+        await wait_for_text(pilot, "↵ Open", "tab To the list", "a-z Keep searching")
         await wait_until(pilot, lambda: session_list(pilot).cursor == 1)
         await pilot.press("space", *"djkpat")
         await wait_for_text(pilot, "No session matches 'whale djkpat'.")

@@ -17,7 +17,7 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "tool_hits": (*SEARCH, [*"dolphin"], "2 in tool output", "grep dolphin"),
     "only_tool_hits": (*SEARCH, [*"notes.txt"], "0 found · 2 in tool output", "In tool output  2"),
     "opened_at_call": (*SEARCH, [*"dolphin", "enter"], "In tool output  2", ["j", "enter"], "│ a dolphin"),
-    "choosing": (*SEARCH, [*"dolphin"], "2 in tool output", ["down", "down"], "a-z Search on"),
+    "choosing": (*SEARCH, [*"dolphin"], "2 in tool output", ["down", "down"], "a-z Keep searching"),
     "unknown_value": (*SEARCH, [*"is:banana"], "is: has no value"),
     "no_result": (*SEARCH, [*"zzzzzz"], "No session matches 'zzzzzz'."),
     "pinned": (*LIST, "@dolphins"),

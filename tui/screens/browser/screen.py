@@ -99,7 +99,10 @@ class BrowserScreen(SessionListScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         edit_binding("t", "title", "Title", "Change the title of the session, or of all selected sessions"),
         edit_binding(
-            "ctrl+t", "propose_titles", "Propose titles", "Let your program name the session, or all selected sessions"
+            "ctrl+t",
+            "propose_titles",
+            "Propose titles",
+            "Propose titles with your own program, for the session or all selected ones",
         ),
         edit_binding("T", "tags", "Tags", "Tag the session, or all selected sessions"),
         edit_binding("m", "note", "Note", "Add or edit a note on the session, or in a conversation on the entry"),
