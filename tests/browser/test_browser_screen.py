@@ -38,6 +38,7 @@ from store.search.session_list import build_session_list
 from store.store import Store
 from tui.palette import all_bindings
 from tui.screens.browser.screen import BrowserScreen
+from tui.screens.browser.session_list import SessionList
 from tui.screens.help import HelpScreen
 from tui.widgets.session_list_view import SessionListView
 from tui.widgets.timeline.timeline_view import TimelineView
@@ -263,6 +264,33 @@ async def test_the_best_of_a_few_matches_is_the_first_answer(
         await wait_for_text(pilot, "8 sessions")
         await pilot.press("slash", *"whale")
         await wait_until(pilot, lambda: len(session_list(pilot).keys) == 2 and selected_id(pilot) == "best")
+
+
+async def test_a_change_of_the_store_waits_until_the_person_has_typed(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[bool] = []
+    load = SessionList.load
+
+    def noting(self: SessionList, *, keep_cursor: bool) -> None:
+        loads.append(keep_cursor)
+        load(self, keep_cursor=keep_cursor)
+
+    async with make_browser(filled_store).run_test(size=(90, 30)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        screen = pilot.app.screen
+        assert isinstance(screen, BrowserScreen)
+        monkeypatch.setattr("tui.screens.browser.session_list.TYPING_SECONDS", 600.0)
+        await pilot.press("slash", *"morning")
+        await wait_for_text(pilot, "1 found")
+        monkeypatch.setattr(SessionList, "load", noting)
+        add_session(filled_store, "new", time_ago(), prompt_entry("another morning", time_ago()))
+        screen.handle_store_change()
+        assert not loads
+        monkeypatch.setattr("tui.screens.browser.session_list.TYPING_SECONDS", 0.0)
+        screen.handle_store_change()
+        await wait_for_text(pilot, "2 found")
+        assert loads
 
 
 async def test_a_session_is_not_shown_if_its_opening_is_cancelled(filled_store: Store) -> None:

@@ -62,7 +62,7 @@ class SessionListScreen(StoreScreen[Result]):
         self.session_list.close()
 
     def handle_store_change(self) -> None:
-        self.session_list.load(keep_cursor=self.keeps_cursor)
+        self.session_list.load_changes()
         self.session_list.load_saved_searches()
 
     def refresh_ages(self) -> None:

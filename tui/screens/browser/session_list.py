@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -24,12 +25,14 @@ from store.search.saved_searches import SavedSearch, expand_saved_searches
 from store.search.session_list import build_session_list, load_rows
 from tui.render.styles import format_count
 from tui.screens.folder_scope import current_folder, list_folder_scopes, next_folder_scope
-from tui.textual_compat import refresh_immediately
+from tui.textual_compat import refresh_immediately, reliable_timer
 from tui.widgets.session_list_view import ROWS_PER_PAGE, SessionListView
 from tui.workers import run_in_thread, wait_for_typing_pause
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+    from textual.timer import Timer
 
     from store.store import Store
     from tui.screens.session_list_screen import SessionListScreen
@@ -41,6 +44,9 @@ MIN_TYPED_ROWS = 10
 INLINE_ANSWER_SECONDS = 0.012
 """A typed letter waits this long at most for the sessions that it finds. Usually both are then painted together, and
 the two threads do not compete for the processor."""
+
+TYPING_SECONDS = 1.0
+"""A person is taken to type for this long after a letter."""
 
 
 class LoadedSessions(NamedTuple):
@@ -78,6 +84,8 @@ class SessionList:
         "Numbers the requests; an answer to an older one is dropped."
         self._final_generation = 0
         "Numbers the request that was answered completely last."
+        self._typed_at = float("-inf")
+        self._reload_timer: Timer | None = None
         self._shown_inline: LoadedSessions | None = None
         self._reported = SessionListLayout()
         "Is the complete list that the top bar counts."
@@ -159,9 +167,26 @@ class SessionList:
         needs_first_page = not self._screen.sessions.keys and self.options.group in ("day", "none")
         self._start_thread(keep_cursor=keep_cursor, first_page=needs_first_page)
 
+    def load_changes(self) -> None:
+        """Load the list again because the store has changed.
+
+        This waits while a person types, as an import changes the store several times a second: the answer to the last
+        letter would be dropped, and all matches would be searched at once.
+        """
+        seconds_left = self._typed_at + TYPING_SECONDS - time.monotonic()
+        if seconds_left <= 0:
+            self.load(keep_cursor=self._screen.keeps_cursor)
+        elif self._reload_timer is None:
+            self._reload_timer = reliable_timer(self._screen.set_timer(seconds_left, self._load_postponed_changes))
+
+    def _load_postponed_changes(self) -> None:
+        self._reload_timer = None
+        self.load_changes()
+
     def _load_typed_query(self) -> None:
         """Show the newest matches at every key; after a pause, show all of them with the best on top."""
         self._generation += 1
+        self._typed_at = time.monotonic()
         self._screen.app.postpone_gc()
         rows_in_view = self._screen.sessions.page.height // LINES_PER_ROW + 1
         answer = self._typing_executor.submit(
