@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 MIN_SNIPPET_CELLS = 24
 """The least width in which a snippet is worth showing."""
 
-NAME_CELLS = 48
+NAME_CELLS = 42
 """The width of a list from which it shows the names of agents."""
 
 MAX_NAME_CELLS = 20
