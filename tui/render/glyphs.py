@@ -30,6 +30,7 @@ TRASHED = "⊘"
 
 SUCCEEDED = "✓"
 FAILED = "✗"
+PARALLEL = "∥"
 FOLDED = "▸"
 UNFOLDED = "▾"
 CHOSEN = "◉"
@@ -58,6 +59,7 @@ LEGEND: tuple[tuple[str, str], ...] = (
     (CALLS, "tool calls"),
     (SUCCEEDED, "succeeded"),
     (FAILED, "failed, or ended with an error"),
+    (PARALLEL, "ran at the same time as other calls"),
     (FOLDED, "folded; +3: three sessions that came from this one"),
     (UNFOLDED, "unfolded"),
     (FORK, "forked from another session"),

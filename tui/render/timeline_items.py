@@ -23,6 +23,7 @@ from store.model.entry import (
 from store.model.knowledge import Note
 from store.model.session import entry_id
 from store.model.timeline import is_bookkeeping, is_error_notice, mentions_failure
+from tui.render.inspection.parallel_calls import find_parallel_calls
 
 ItemKind = Literal[
     "prompt", "text", "context", "thinking", "call", "result", "attachment", "opaque", "event", "compaction", "note"
@@ -58,6 +59,8 @@ class TimelineItem:
     note: Note | None = None
     "The note that the item shows. A person wrote it, on the entry of the item."
 
+    is_parallel: bool = False
+    "Is true for a call that ran at the same time as others."
     is_failure: bool = False
     "Is true for a notice of the program that something failed."
 
@@ -94,6 +97,9 @@ def build_items(
 ) -> list[TimelineItem]:
     """Return the items of a turn. Each note follows the entry that it is on."""
     items = _insert_notes(_merge_bookkeeping(session_id, turn, with_bookkeeping), notes)
+    parallel = find_parallel_calls(turn.tool_calls) if len(turn.tool_calls) > 1 else ()
+    for item in items if parallel else ():
+        item.is_parallel = item.call is not None and item.call.key in parallel
     for previous, item in pairwise(items):
         item.has_gap = not (item.kind in COMPACT_KINDS and previous.kind in COMPACT_KINDS)
     return items

@@ -59,7 +59,7 @@ def render_call_line(item: TimelineItem, viewport: Viewport, *, is_open: bool) -
     call = item.call
     name = one_line(item.label, MAX_NAME_CELLS) or "unnamed tool"
     status, style = _render_status(call)
-    duration = format_duration(call.duration_ms) if call and call.duration_ms is not None else ""
+    duration = format_call_duration(call.duration_ms if call else None, item.is_parallel)
     end = build_content([(f"  {duration}" if duration else "", FAINT), (f"  {status}" if status else "", style)])
     room = max(viewport.width - end.cell_length, 1)
     head: list[StyledText] = [
@@ -118,6 +118,11 @@ def render_plain_output(item: TimelineItem, viewport: Viewport) -> Iterator[Cont
         bar = ("  │ ", ERROR if item.has_failed else FAINT)
         output = call.result if call is not None and call.result is not None else item.text
         yield from prefix_lines(bar, _limit_lines(_render_output(output, inner), inner))
+
+
+def format_call_duration(ms: float | None, is_parallel: bool) -> str:
+    """Return the duration of a call, marked if other calls ran at the same time."""
+    return "" if ms is None else f"{glyphs.PARALLEL} {format_duration(ms)}" if is_parallel else format_duration(ms)
 
 
 def format_duration(ms: float) -> str:

@@ -481,10 +481,10 @@ class ConversationPane(Horizontal):
     @threaded(exclusive=True, group="calls")
     def _load_calls(self, session: Session) -> None:
         from store.conversations import tool_calls
-        from tui.render.inspection.tool_call_details import build_call_row
+        from tui.render.inspection.tool_call_details import build_call_rows
 
         calls = tool_calls.iter_session_calls(self._store, session.key)
-        self.post_message(self.CallListLoaded([build_call_row(call, session.cwd) for call in calls]))
+        self.post_message(self.CallListLoaded(build_call_rows(calls, session.cwd)))
 
     @on(CallListLoaded)
     async def _open_call_picker(self, loaded: CallListLoaded) -> None:

@@ -23,7 +23,7 @@ from tui.messages import Copy, DataMessage
 from tui.render.inspection.call_copy import CallPart
 from tui.render.inspection.tool_call_details import (
     ToolCallRow,
-    build_call_row,
+    build_call_rows,
     render_arguments_title,
     render_call_heading,
     render_result_title,
@@ -169,7 +169,7 @@ class InspectorScreen(Screen[str | None]):
         from store.conversations import tool_calls
 
         found = tool_calls.iter_session_calls(self._store, self._session.key)
-        self.post_message(self.SessionCallsLoaded([build_call_row(call, self._session.cwd) for call in found]))
+        self.post_message(self.SessionCallsLoaded(build_call_rows(found, self._session.cwd)))
 
     @threaded(exclusive=True, group="read")
     def _load_call(self, key: int, generation: int) -> None:
@@ -227,9 +227,9 @@ class InspectorScreen(Screen[str | None]):
         """Show the position among all calls, once both are loaded."""
         if self._loaded is not None:
             call, at = self._loaded.call, self._call_index
-            self.heading_line.update(
-                render_call_heading(call, at or 0, len(self._calls) if at is not None else 0, self._loaded.exit_code)
-            )
+            total, is_parallel = (len(self._calls), self._calls[at].is_parallel) if at is not None else (0, False)
+            heading = render_call_heading(call, at or 0, total, self._loaded.exit_code, is_parallel=is_parallel)
+            self.heading_line.update(heading)
             self.same_name_line.update(render_same_calls(self._calls, at) if at is not None else Content(""))
         self.refresh_bindings()
 

@@ -24,6 +24,7 @@ from store.search.query import Query
 from store.search.saved_searches import SavedSearch, expand_saved_searches
 from store.search.typos import find_or_correct
 from tui.messages import DataMessage
+from tui.render.inspection.parallel_calls import find_parallel_calls
 from tui.render.inspection.tool_call_details import ToolCallRow, build_call_row, render_table_head
 from tui.render.styles import MUTED, format_age, format_count, session_title
 from tui.render.tool_stats_lines import render_tool_stats_head
@@ -177,9 +178,11 @@ class ToolCallsScreen(TableScreen):
     ) -> ToolCallsLoaded:
         now, names = self._clock(), {call.session_id for call in found}
         sessions = {session.id: session for session in map(self._store.sessions.get, names)}
+        parallel = find_parallel_calls(found)
         lines = [
             build_call_row(call, session.cwd)._replace(
-                session_label=f"{format_age(call.at, now):<8}  {session_title(session)}"
+                session_label=f"{format_age(call.at, now):<8}  {session_title(session)}",
+                is_parallel=call.key in parallel,
             )
             for call, session in ((call, sessions[call.session_id]) for call in found)
         ]

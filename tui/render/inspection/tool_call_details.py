@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from textual.content import Content
@@ -10,9 +10,10 @@ from textual.content import Content
 from store.model.entry import PairedCall, Status
 from store.text.sanitize import cell_width, one_line
 from tui.render import glyphs
+from tui.render.inspection.parallel_calls import find_parallel_calls
 from tui.render.line_diff import ADDED, REMOVED
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, StyledText, build_content, format_count, parse_time
-from tui.render.tool_call import describe_call, format_duration
+from tui.render.tool_call import describe_call, format_call_duration
 
 MAX_SUBJECT_CHARACTERS = 300
 MAX_TURNS_EACH_SIDE = 3
@@ -37,6 +38,8 @@ class ToolCallRow(NamedTuple):
     duration_ms: float | None
     session_label: str = ""
     "The time and the session. Is empty when all calls belong to one session."
+    is_parallel: bool = False
+    "Is true if other calls ran at the same time."
 
     def matches(self, words: Sequence[str]) -> bool:
         text = f"{self.name} {self.subject} turn {self.turn} {STATUS_WORDS[self.status]}".casefold()
@@ -50,10 +53,19 @@ def build_call_row(call: PairedCall, cwd: str = "") -> ToolCallRow:
     return ToolCallRow(call.key, call.turn, call.name, subject, call.status, call.duration_ms)
 
 
+def build_call_rows(calls: Iterable[PairedCall], cwd: str) -> list[ToolCallRow]:
+    """Build the rows of the calls of a session, and mark those that ran at the same time."""
+    listed = list(calls)
+    parallel = find_parallel_calls(listed)
+    return [build_call_row(call, cwd)._replace(is_parallel=call.key in parallel) for call in listed]
+
+
 # ── one call ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def render_call_heading(call: PairedCall, index: int, total: int, exit_code: int | None) -> Content:
+def render_call_heading(
+    call: PairedCall, index: int, total: int, exit_code: int | None, *, is_parallel: bool = False
+) -> Content:
     """Render `Bash · 3 of 52 · ✗ exit 1 · 2.1 s · turn 12, 10:41:07`."""
     sign, style = STATUS_SIGNS[call.status]
     status = STATUS_WORDS[call.status] if exit_code is None else f"exit {exit_code}"
@@ -62,7 +74,7 @@ def render_call_heading(call: PairedCall, index: int, total: int, exit_code: int
         (one_line(call.name, 60) or "unnamed tool", STRONG),
         (f"{index + 1:,} of {total:,}" if total else "", MUTED),
         (f"{sign} {status}", style),
-        (format_duration(call.duration_ms) if call.duration_ms is not None else "", MUTED),
+        (format_call_duration(call.duration_ms, is_parallel), MUTED),
         (", ".join(filter(None, [f"turn {call.turn}", f"{time:%H:%M:%S}" if time else ""])), MUTED),
     ]
     return Content.styled(" · ", FAINT).join([build_content([piece]) for piece in pieces if piece[0]])
@@ -148,7 +160,7 @@ def _pad(text: str, width: int) -> str:
 def render_call_row(row: ToolCallRow, name_width: int, width: int) -> Content:
     widths = _column_widths(name_width, width, bool(row.session_label))
     session, name, subject = map(_pad, (row.session_label, row.name, row.subject), widths)
-    duration = format_duration(row.duration_ms) if row.duration_ms is not None else ""
+    duration = format_call_duration(row.duration_ms, row.is_parallel)
     return build_content(
         [
             (session, MUTED),
