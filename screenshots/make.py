@@ -32,7 +32,7 @@ from tui.screens.browser.screen import BrowserScreen
 
 FOLDER = Path(__file__).parent
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
-WIDE, NARROW = (140, 40), (80, 24)
+HUGE, WIDE, NARROW = (200, 55), (140, 40), (80, 24)
 QUIET_CHECKS = 4
 """Counts the checks without a change, ten a second, after which the screen is idle."""
 
@@ -60,6 +60,9 @@ SCREENSHOTS: dict[str, tuple[tuple[int, int], list[str]]] = {
     "inspector": (WIDE, [*SEARCH_KEYS, "enter", "E", "i"]),
     "calls": (WIDE, [*SEARCH_KEYS, "enter", "a"]),
     "tools": (WIDE, ["A"]),
+    "stats": (HUGE, ["percent_sign", "4"]),
+    "stats-narrow": (NARROW, ["percent_sign", "4", "shift+tab", "shift+tab"]),
+    "explanation": (WIDE, ["percent_sign", "4", "tab", "equals_sign"]),
     "fork": (WIDE, [*SEARCH_KEYS, "enter", "F"]),
     "order": (WIDE, ["o"]),
     "resume": (WIDE, ["down", "r"]),
@@ -69,7 +72,7 @@ SCREENSHOTS: dict[str, tuple[tuple[int, int], list[str]]] = {
     "journal": (WIDE, ["U"]),
     "help": (WIDE, ["question_mark"]),
 }
-PNG_NAMES = ("browser", "search", "inspector", "facts")
+PNG_NAMES = ("browser", "search", "inspector", "facts", "stats")
 """Names the pictures that are also made as PNG files."""
 
 
