@@ -55,6 +55,7 @@ LATER = (
     "store.formats.content_blocks",
     "store.search.index",
     "store.model.entry",
+    "store.model.knowledge",
     "store.rebuild",
     "store.search.hits",
     "store.sync.engine",

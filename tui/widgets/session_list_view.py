@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Hashable, Iterable
 from datetime import UTC, datetime
 from itertools import islice
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -20,7 +20,6 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from store.model.knowledge import Hit
 from store.model.session import Session
 from store.search.list_rows import EMPTY_GROUP, LINES_PER_ROW, TOOL_OUTPUT, SessionListLayout, SessionRow
 from store.text.sanitize import cell_width
@@ -35,6 +34,9 @@ from tui.render.session_lines import (
 )
 from tui.render.styles import StyledLine, session_title
 from tui.widgets.line_view import LineView
+
+if TYPE_CHECKING:
+    from store.model.knowledge import Hit
 
 ROWS_PER_PAGE = 64
 """The number of rows to request together."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from textual.binding import Binding
 
 from store.errors import ChangedMeanwhile, StoreError
-from store.model.knowledge import Note
 from store.model.session import Session
 from store.text.sanitize import one_line, sanitize
 from store.text.tags import format_tags, split_tags
@@ -21,6 +20,7 @@ from tui.workers import run_in_thread
 if TYPE_CHECKING:
     from textual.content import Content
 
+    from store.model.knowledge import Note
     from store.store import Store
     from tui.screens.browser.screen import BrowserScreen
     from tui.screens.store_screen import Clock
