@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from browser_driver import make_browser, screen_text, session_list, time_ago, wait_for_text, wait_until
+from browser_driver import add_session, make_browser, screen_text, session_list, time_ago, wait_for_text, wait_until
 from textual.pilot import Pilot
 
 from store.model.entry import NewEntry, Text, ToolCall, ToolResult
@@ -201,6 +201,28 @@ async def test_an_hour_of_the_week_is_explained(used_store: Store) -> None:
         await wait_for_text(pilot, "Tue 10:00: how it adds up", "$1.485000")
 
 
+async def test_what_cannot_be_explained_says_so(used_store: Store) -> None:
+    usage = Usage(1_000_000, model="big-1", provider="acme")
+    at = time_ago(hours=3)
+    add_session(
+        used_store, "library:x", at, NewEntry(role="assistant", parts=(Text("Hi"),), created_at=at, usage=usage)
+    )
+    app = make_browser(used_store)
+    async with app.run_test(size=WIDE, notifications=True) as pilot:
+        await wait_for_text(pilot, "5 sessions")
+        await pilot.press("percent_sign")
+        await wait_until_counted(pilot, "$11.78 API value")
+        stats(pilot).table.focus()
+        await pilot.press("b", "b")
+        await wait_until_counted(pilot, "▌no folder")
+        await pilot.press("equals_sign")
+        await wait_for_text(pilot, "No filter finds these sessions")
+        await pilot.press("b")
+        await wait_until_counted(pilot, "▌Bash")
+        await pilot.press("equals_sign")
+        await wait_for_text(pilot, "Tool calls have no tokens")
+
+
 # ── a narrow terminal ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -242,6 +264,7 @@ async def test_waste_is_listed_and_opens_its_turn(used_store: Store) -> None:
         await wait_for_text(pilot, "▌ Look again, 0")
         await pilot.press("escape")
         await wait_until_counted(pilot, "file read again")
+        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).waste_table)
 
 
 async def test_no_waste(used_store: Store) -> None:

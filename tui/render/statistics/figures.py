@@ -16,6 +16,8 @@ TABLES: tuple[TableName, ...] = ("model", "agent", "folder", "tool", "session")
 StackedBy = Literal["model", "agent"]
 
 NOTHING = Figures()
+UNKNOWN_SERIES = "unknown"
+"""Names the responses whose model is not known."""
 
 
 def read_amount(figures: Figures, measure: Measure) -> int | None:
@@ -51,6 +53,14 @@ class StatsRow(NamedTuple):
     median_ms: float | None = None
     p95_ms: float | None = None
     "Cover the calls of a tool whose duration is known."
+
+
+_FILTERS = {"model": "model", "agent": "agent", "folder": "cwd", "tool": "tool"}
+
+
+def build_filter(table: str, key: str) -> str:
+    """Return the filter that finds a model, agent, folder or tool. A name with a quotation mark cannot be found."""
+    return f'{_FILTERS[table]}:"{key}"' if key not in ("", UNKNOWN_SERIES) and '"' not in key else ""
 
 
 class FigureSource(NamedTuple):

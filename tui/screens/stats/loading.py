@@ -20,7 +20,15 @@ from tui.render.charts.calendar import MAX_WEEKS
 from tui.render.charts.hours import HOURS, HourSlot
 from tui.render.session_lines import abbreviate_home
 from tui.render.statistics.explanation import render_explanation
-from tui.render.statistics.figures import NOTHING, BarFigures, FigureSource, StatsReport, StatsRow, TableName
+from tui.render.statistics.figures import (
+    NOTHING,
+    UNKNOWN_SERIES,
+    BarFigures,
+    FigureSource,
+    StatsReport,
+    StatsRow,
+    TableName,
+)
 from tui.render.statistics.period import Bucket, StatsPeriod, find_calendar_end, format_day, next_bucket
 from tui.render.statistics.waste_rows import WasteRow
 from tui.render.styles import session_title
@@ -98,7 +106,7 @@ def build_bars(period: StatsPeriod, total: Statistics, split: Statistics) -> lis
     totals = {row.key: row.figures for row in total.rows}
     series: dict[str, dict[str, Figures]] = defaultdict(dict)
     for row in split.rows:
-        series[row.key][row.split or "unknown"] = row.figures
+        series[row.key][row.split or UNKNOWN_SERIES] = row.figures
     return [
         BarFigures(label, first, last, totals.get(key, NOTHING), series.get(key, {}))
         for key, label, first, last in _list_buckets(period, list(totals))

@@ -22,14 +22,14 @@ from store.search.complete import Vocabulary
 from store.search.saved_searches import SavedSearch, expand_saved_searches
 from tui.messages import DataMessage
 from tui.render.charts.measures import MEASURES
-from tui.render.statistics.figures import NOTHING, FigureSource, StatsReport
+from tui.render.statistics.figures import NOTHING, FigureSource, StatsReport, build_filter
 from tui.render.statistics.headings import render_periods, render_prices, render_tabs, render_totals
 from tui.render.statistics.period import PERIODS, StatsPeriod, find_calendar_end
 from tui.render.statistics.waste_rows import render_waste_head
 from tui.render.styles import MUTED, format_count
 from tui.screens.folder_scope import FolderScope, next_folder_scope
 from tui.screens.session_list_screen import search_binding
-from tui.screens.stats.state import PLACES, TABS, ChartName, StatsChoice, StatsState, build_filter
+from tui.screens.stats.state import PLACES, TABS, ChartName, StatsChoice, StatsState
 from tui.screens.store_screen import Clock, StoreScreen
 from tui.widgets.charts.bars_view import BarsView
 from tui.widgets.charts.calendar_view import CalendarView
@@ -52,12 +52,14 @@ TALL_HEIGHT = 38
 
 
 LOADING = "adding up…"
+TOOLS_HAVE_NO_TOKENS = "Tool calls have no tokens of their own. Enter shows the calls."
 NO_WASTE = "Nothing was found in the most expensive sessions of this period."
 
 
 class StatsScreen(StoreScreen[StatsChoice | None]):
     """Returns what was opened, or None."""
 
+    AUTO_FOCUS = ""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (MEDIUM_WIDTH, "-medium"), (WIDE_WIDTH, "-wide")]  # noqa: RUF012 (declared so by Textual)
     VERTICAL_BREAKPOINTS = [(0, "-short"), (TALL_HEIGHT, "-tall")]  # noqa: RUF012
     DEFAULT_CSS = """
@@ -180,6 +182,8 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
         self._state = state
         self._folder_scopes = scopes
         self._report: StatsReport | None = None
+        self._is_table_awaited = False
+        "Is set from the key that chooses another table until that table has rows and gets the focus."
         self._generation = 0
         "Numbers the requests; an answer to an older one is dropped."
 
@@ -204,7 +208,10 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
         self.calendar.cursor, self.bars.cursor = self._state.day, self._state.bar
         self.hours.cursor = self._state.slot or self.hours.cursor
         self._show_chart(self._state.shown_chart)
-        self.set_focus(self._find_widget(self._state.focus))
+        self.set_class(self._state.tab == "waste", "-waste")
+        self._is_table_awaited = self._state.focus == "table"
+        if not self._is_table_awaited:
+            self.set_focus(self._find_widget(self._state.focus))
         self._show_headings()
         self.load()
 
@@ -268,8 +275,15 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
                 self.table.show(report.rows, state.tab, state.measure, state.row)
                 self._state = state._replace(row="" if report.rows else state.row)
             self._show_waste(report)
+            if self._is_table_awaited and (report.rows or report.waste):
+                self._is_table_awaited = False
+                self.call_after_refresh(self._focus_table)
             self.bar.show_count(format_count(report.totals.sessions, "session") or "no sessions")
         self._show_headings()
+
+    def _focus_table(self) -> None:
+        if self.focused is None:
+            self.set_focus(self._find_widget("table"))
 
     def _show_waste(self, report: StatsReport) -> None:
         is_waste = self._state.tab == "waste"
@@ -393,14 +407,20 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
             self.dismiss(StatsChoice(self.state, entry=entry))
 
     def _select_row(self) -> FigureSource | None:
-        """Return what the row under the cursor is about. The calls of a tool have no tokens of their own."""
+        """Return what the row under the cursor is about. Say why, if no query finds its sessions."""
         row, table = self.table.selected, self._state.tab
         if row is None or table == "waste":
+            return None
+        if table == "tool":
+            self.notify(TOOLS_HAVE_NO_TOKENS, timeout=4, markup=False)
             return None
         source = FigureSource(row.label, row.figures)
         if table == "session":
             return source._replace(session_id=row.key)
         filters = build_filter(table, row.key)
+        if not filters:
+            self.notify(f"No filter finds these sessions: {row.label}.", timeout=4, markup=False)
+            return None
         return source._replace(filters=filters, model=row.key if table == "model" else None)
 
     def _open_source(self, source: FigureSource) -> None:
@@ -435,12 +455,13 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
     def action_tab(self, by: int) -> None:
         if self._report is not None:
             self._report = self._report._replace(rows=(), waste=())
-        was_in_table = self.focused in (self.table, self.waste_table)
+        if self.focused in (self.table, self.waste_table):
+            # A table without rows may be hidden, and a hidden widget cannot have the focus.
+            self._is_table_awaited = True
+            self.set_focus(None)
         self._change(tab=TABS[(TABS.index(self._state.tab) + by) % len(TABS)])
         self.set_class(self._state.tab == "waste", "-waste")
         self.remove_class("-nothing")
-        if was_in_table:
-            self.call_after_refresh(self.set_focus, self._find_widget("table"))
 
     def action_stack(self) -> None:
         self._change(stacked_by="agent" if self._state.stacked_by == "model" else "model")

@@ -45,14 +45,6 @@ class StatsState(NamedTuple):
         return " ".join(filter(None, [self.query.strip(), source.filters, days]))
 
 
-_FILTERS = {"model": "model", "agent": "agent", "folder": "cwd", "tool": "tool"}
-
-
-def build_filter(table: str, key: str) -> str:
-    """Return the filter that finds a model, agent, folder or tool. A name with a quotation mark cannot be found."""
-    return f'{_FILTERS[table]}:"{key}"' if key and '"' not in key else ""
-
-
 class StatsChoice(NamedTuple):
     """Says what was opened on the statistics screen: an entry, or the sessions that a query finds."""
 

@@ -9,7 +9,16 @@ from textual.content import Content
 from store.model.statistics import Figures
 from tui.render.charts.bars import FOOT_LINES, MAX_SERIES, Bar, BarChart, render_legend
 from tui.render.charts.measures import COST, TOKENS
-from tui.render.statistics.figures import NOTHING, BarCursor, BarFigures, FigureSource, StackedBy, read_amount
+from tui.render.statistics.figures import (
+    NOTHING,
+    UNKNOWN_SERIES,
+    BarCursor,
+    BarFigures,
+    FigureSource,
+    StackedBy,
+    build_filter,
+    read_amount,
+)
 from tui.widgets.charts.chart_view import ChartView
 
 LEGEND_LINES = 1
@@ -70,8 +79,8 @@ class BarsView(ChartView):
             return FigureSource(bar.label, bar.total, bar.first_day, bar.last_day)
         name = self._names[series]
         figures = bar.series.get(name, NOTHING)
-        filters = f'{self._stacked_by}:"{name}"'
-        model = name if self._stacked_by == "model" else None
+        filters = build_filter(self._stacked_by, name)
+        model = None if self._stacked_by == "agent" else "" if name == UNKNOWN_SERIES else name
         return FigureSource(f"{bar.label}, {name}", figures, bar.first_day, bar.last_day, filters, model)
 
     def draw(self, width: int, height: int) -> Sequence[Content]:
