@@ -61,6 +61,9 @@ MAX_NOTE_LINES = 4
 WORDS_CELLS = 80
 """The width from which a folded card shows counts in words."""
 
+MIN_WRAPPED_CELLS = 40
+"""The width from which the details of a session are wrapped. In a narrower one, they are cut off."""
+
 GAP = Content.styled(" · ", MUTED)
 """Separates the details of a session."""
 
@@ -89,15 +92,18 @@ def render_session_heading(
         (format_age(session.updated_at, now), MUTED),
         (f"{format_count(hidden_events, 'event')} hidden" if hidden_events else "", FAINT),
     ]
-    details.append((one_line(abbreviate_home(session.cwd), width), MUTED))
-    title = one_line(session_title(session), width)
-    lines = [Content.styled(title, STRONG), *_wrap_details([detail for detail in details if detail[0]], width)]
-    if circumstances := render_circumstances(session, width):
-        if len(lines) > 2 and lines[-1].cell_length + GAP.cell_length + circumstances.cell_length <= width:
-            lines[-1] += GAP + circumstances
-        else:
-            lines.append(circumstances)
-    return Content("\n").join(lines)
+    pieces = [build_content([detail]) for detail in details if detail[0]]
+    place = [
+        build_content([(one_line(abbreviate_home(session.cwd), width), MUTED)]),
+        render_circumstances(session, width),
+    ]
+    place = [piece for piece in place if piece]
+    title = Content.styled(one_line(session_title(session), width), STRONG)
+    if place and width >= MIN_WRAPPED_CELLS:
+        lines = [title, *_wrap_pieces([*pieces, *place], width)]
+    else:
+        lines = [title, GAP.join(pieces), GAP.join(place)]
+    return Content("\n").join([line.truncate(width, ellipsis=True) for line in lines if line])
 
 
 def render_session_cost(cost: SessionCost) -> str:
@@ -107,15 +113,14 @@ def render_session_cost(cost: SessionCost) -> str:
     return text if own == total else f"{text} with sub-agents"
 
 
-def _wrap_details(details: Sequence[StyledText], width: int) -> list[Content]:
-    """Put the details on as few lines as they need."""
+def _wrap_pieces(pieces: Sequence[Content], width: int) -> list[Content]:
+    """Put the pieces on as few lines as they need."""
     lines: list[Content] = []
-    for detail in details:
-        piece = build_content([detail])
+    for piece in pieces:
         if lines and lines[-1].cell_length + GAP.cell_length + piece.cell_length <= width:
             lines[-1] += GAP + piece
         else:
-            lines.append(piece.truncate(width, ellipsis=True))
+            lines.append(piece)
     return lines
 
 
