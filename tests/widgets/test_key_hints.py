@@ -79,17 +79,24 @@ async def test_two_widgets_with_the_same_action_are_both_shown() -> None:
         await wait_until(pilot, lambda: bar.render().plain == " ⏎ To the list  esc Leave ")
 
 
-class ManyKeysApp(App[None]):
-    ENABLE_COMMAND_PALETTE = False
-    BINDINGS = [Binding(key, f"do('{key}')", f"Do {key}") for key in "abcde"]  # noqa: RUF012 (declared so by Textual)
-
-    def compose(self) -> ComposeResult:
-        yield KeyHintBar()
+class WidgetWithManyKeys(Static, can_focus=True):
+    BINDINGS = [Binding(key, f"do('{key}')", f"Do {key}") for key in "abcd"]  # noqa: RUF012 (declared so by Textual)
 
     def action_do(self, key: str) -> None: ...
 
 
-async def test_the_last_hints_stay_if_not_all_fit() -> None:
+class ManyKeysApp(App[None]):
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = [Binding("q", "leave", "Quit")]  # noqa: RUF012 (declared so by Textual)
+
+    def compose(self) -> ComposeResult:
+        yield WidgetWithManyKeys()
+        yield KeyHintBar()
+
+    def action_leave(self) -> None: ...
+
+
+async def test_the_first_hints_and_those_of_the_app_stay_if_not_all_fit() -> None:
     async with ManyKeysApp().run_test(size=(30, 5)) as pilot:
         bar = pilot.app.query_one(KeyHintBar)
-        await wait_until(pilot, lambda: bar.render().plain == " a Do a  d Do d  e Do e ")
+        await wait_until(pilot, lambda: bar.render().plain == " a Do a  b Do b  q Quit ")

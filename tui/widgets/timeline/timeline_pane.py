@@ -167,7 +167,8 @@ class TimelinePane(Vertical):
     def update_heading(self) -> None:
         if self._session is None:
             return
-        width = max(self.size.width - 3, 10)
+        # Before the first layout, the width of the terminal gives about the right height.
+        width = max((self.size.width or self.app.size.width) - 3, 10)
         hidden = 0 if self.timeline_view.options.show_events else self.outline.bookkeeping_events
         parts = (
             render_session_heading(self._session, width, self._clock(), hidden_events=hidden, cost=self._cost),
