@@ -81,6 +81,8 @@ class ConversationPane(Horizontal):
         at_entry: str | None
         highlight_pattern: re.Pattern[str] | None
         is_update: bool
+        cost: SessionCost | None
+        "Is what the session cost with its sub-agents. The heading has it from the start, so that nothing moves."
 
     class ReadRequested(DataMessage):
         """The session that was opened is not read yet: it should be read next."""
@@ -100,10 +102,9 @@ class ConversationPane(Horizontal):
         hits: Sequence[EntryPosition]
 
     class CostsLoaded(DataMessage):
-        """Holds what the session cost with its sub-agents, and what each of its turns cost."""
+        """Holds what each turn of the session cost."""
 
         session_key: int
-        cost: SessionCost | None
         turns: Sequence[TurnCost]
 
     class RecordLoaded(DataMessage):
@@ -232,14 +233,13 @@ class ConversationPane(Horizontal):
         if at_entry is None and query:
             at_entry = self._store.search.find_newest_hit_entry(key, query)
         outline = self._timelines.load_outline(key)
-        return self.ConversationLoaded(generation, session, outline, at_entry, highlight, is_update)
+        cost = self._store.usage.session_costs([key]).get(key)
+        return self.ConversationLoaded(generation, session, outline, at_entry, highlight, is_update, cost)
 
     @threaded(exclusive=True, group="costs")
     def _load_costs(self, session: Session) -> None:
         with cancel_when(self._store, lambda: self._session_key != session.key):
-            cost = self._store.usage.session_costs([session.key]).get(session.key)
-            turns = self._store.usage.of_session(session).turn_costs() if cost else []
-            self.post_message(self.CostsLoaded(session.key, cost, turns))
+            self.post_message(self.CostsLoaded(session.key, self._store.usage.of_session(session).turn_costs()))
 
     @threaded(group="turns")
     def _load_turns(self, key: int, request: TimelinePane.TurnsRequested) -> None:
@@ -280,14 +280,16 @@ class ConversationPane(Horizontal):
             at=loaded.at_entry,
             highlight=loaded.highlight_pattern,
             follow=loaded.is_update,
+            cost=loaded.cost,
         )
-        self._load_costs(loaded.session)
+        if loaded.cost is not None:
+            self._load_costs(loaded.session)
         self.post_message(self.TurnSelected(loaded.session, None))
 
     @on(CostsLoaded)
     def _show_costs(self, loaded: CostsLoaded) -> None:
         if self.session is not None and loaded.session_key == self.session.key:
-            self.timeline_pane.show_costs(loaded.cost, loaded.turns)
+            self.timeline_pane.show_turn_costs(loaded.turns)
 
     @on(TurnsLoaded)
     def _show_turns(self, loaded: TurnsLoaded) -> None:

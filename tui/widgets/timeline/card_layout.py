@@ -342,8 +342,10 @@ class CardLayout:
         self._clear_layouts()
 
     def show_gutter(self, shown: GutterName, costs: TurnCosts) -> None:
+        is_visible = "cost" in (shown, self.gutter.shown) or shown != self.gutter.shown
         self.gutter = TurnGutter(self.outline, shown, costs)
-        self._clear_layouts()
+        if is_visible:
+            self._clear_layouts()
 
     def lay_out(self, first: int, end: int) -> bool:
         """Render the items on these lines. Stop and return True when an item has another height than estimated."""

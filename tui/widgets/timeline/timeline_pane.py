@@ -125,6 +125,7 @@ class TimelinePane(Vertical):
         at: str | None = None,
         highlight: re.Pattern[str] | None = None,
         follow: bool = False,
+        cost: SessionCost | None = None,
     ) -> None:
         """Show a session, opened at an entry (its public id) or at the end. With `follow`, it is the same, but longer.
 
@@ -133,7 +134,7 @@ class TimelinePane(Vertical):
         self._preload()
         follow = follow and self._session is not None and self._session.id == session.id
         self._session = session
-        self._cost = self._cost if follow else None
+        self._cost = cost
         if follow:
             self.timeline_view.update_outline(outline)
         else:
@@ -158,11 +159,8 @@ class TimelinePane(Vertical):
         if generation == self._find_generation:
             self.timeline_view.set_hits(hits, move_to_hit=self._moves_to_hit)
 
-    def show_costs(self, cost: SessionCost | None, turns: Sequence[TurnCost]) -> None:
-        """Show what the session and its turns cost."""
-        self._cost = cost
+    def show_turn_costs(self, turns: Sequence[TurnCost]) -> None:
         self.timeline_view.show_costs({turn.turn: turn for turn in turns})
-        self.update_heading()
 
     def update_heading(self) -> None:
         if self._session is None:
