@@ -165,9 +165,11 @@ def test_a_transcript_that_is_mostly_a_hole(cli: LimitedCommandLine, rollouts: P
 
 
 def test_a_pipe_beside_transcripts(cli: LimitedCommandLine, rollouts: Path) -> None:
-    os.mkfifo(rollouts / rollout_name(2))
-    os.mkfifo(rollouts / f"{rollout_name(3)}.zst")
-    cli.sync(rollouts)
+    pipes = [rollouts / rollout_name(2), rollouts / f"{rollout_name(3)}.zst"]
+    for path in pipes:
+        os.mkfifo(path)
+    output = cli.sync(rollouts)
+    assert all(f"{path}: It is not a regular file, and is not read." in output for path in pipes)
     assert cli.search("hello") == 1
 
 

@@ -27,6 +27,8 @@ MAX_TREE_ENTRIES = 200_000
 """Limits the files and folders that are looked at in a folder which a person named: it may be a whole disk."""
 
 _NO_LIMIT = 2**62
+_CONVERSATION_SUFFIXES = (".jsonl", ".json", ".zst")
+_NOT_REGULAR = "It is not a regular file, and is not read."
 
 SKIPPED_FOLDERS = frozenset([".git", "node_modules"])
 """Folders with many files that are never conversations. In a folder that a person named they are not entered."""
@@ -133,6 +135,8 @@ def _walk_entries(
                         continue  # the walk comes to its target anyway, or must not leave the folder
                     folder_identity = (identity[0], entry.inode()) if is_real_folder else _identity(entry.path)
                     folders.append((entry.path, levels - 1, folder_identity))
+                elif entry.name.endswith(suffixes) and entry.name.endswith(_CONVERSATION_SUFFIXES) and entry.stat():
+                    problems.append(Problem(entry.path, _NOT_REGULAR))
             except OSError:
                 continue  # a broken link
         if levels:
