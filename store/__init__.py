@@ -23,7 +23,6 @@ __all__ = [
     "ChangedMeanwhile",
     "ChatHistory",
     "ChatMessage",
-    "ConnectionLost",
     "Damaged",
     "Edit",
     "Entry",
@@ -80,7 +79,7 @@ _NAMES_BY_MODULE = {
     "store.agent_api.adk": "StoreSessionService session_service",
     "store.edits.facts": "FactsDiff LearnResult",
     "store.errors": (
-        "AlreadyExists Ambiguous BadValue Busy ChangedMeanwhile ConnectionLost Damaged KeyFileUnsafe"
+        "AlreadyExists Ambiguous BadValue Busy ChangedMeanwhile Damaged KeyFileUnsafe"
         " KeyringUnavailable NotFound NothingToUndo Refused SecretDamaged SecretLocked StoreError TooNew Unreadable"
         " WriteFailed WrongPassphrase"
     ),
@@ -108,7 +107,6 @@ if TYPE_CHECKING:
         BadValue,
         Busy,
         ChangedMeanwhile,
-        ConnectionLost,
         Damaged,
         KeyFileUnsafe,
         KeyringUnavailable,

@@ -74,10 +74,6 @@ class Busy(WriteFailed):
     "Another program is writing to the store. Try again in a moment."
 
 
-class ConnectionLost(WriteFailed):
-    "The connection was lost, and it is not known whether anything was written."
-
-
 class SecretLocked(StoreError):
     "The secrets are locked. Unlock them with the passphrase."
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 from store import sources
 from store.database.backup import backup_folder
 from store.edits.journal import PendingEdit
-from store.errors import ChangedMeanwhile, ConnectionLost, NotFound, Refused, SecretLocked, StoreError, Unreadable
+from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked, StoreError, Unreadable
 from store.model.identity import foreign_session_id
 from store.model.knowledge import FOREIGN_TABLE, Change, Fact
 from store.model.session import Session
 from store.sources.contract import ForeignSummary, Source
-from store.sources.kit.postgres import is_postgres_url
+from store.sources.kit.postgres import ConnectionLost, is_postgres_url
 from store.sources.kit.write_plan import (
     FactUpdate,
     RowChange,

@@ -282,7 +282,12 @@ async def test_worker_is_asked_to_read_the_session_that_the_browser_opens(
 
 def test_following_prints_what_was_read_until_interrupted(history: Path, path: Path, tmp_path: Path) -> None:
     with (tmp_path / "output").open("w+") as output:
-        process = subprocess.Popen(CommandLine(path).command("sync", "--follow"), stderr=output)
+        process = subprocess.Popen(
+            CommandLine(path).command("sync", "--follow"),
+            stderr=output,
+            # A shell that runs the tests in the background lets them, and so this child, ignore the signal.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         try:
             wait_for(lambda: "claude: " in (tmp_path / "output").read_text())
             add_session(history, "Written while following")

@@ -19,8 +19,9 @@ from foreign_databases import sync_paths
 from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F401 a fixture
 from write_back_roundtrip import Dump, WriteBackCase, check_round_trip
 
-from store.errors import BadValue, Busy, ChangedMeanwhile, ConnectionLost, Refused, Unreadable, WriteFailed
+from store.errors import BadValue, Busy, ChangedMeanwhile, Refused, Unreadable, WriteFailed
 from store.paths import unfinished_folder
+from store.sources.kit.postgres import ConnectionLost
 from store.sources.kit.write_plan import RowChange
 from store.store import Store
 from store.write_back.service import WriteBackPreview

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from store.errors import Busy, ConnectionLost, StoreError, Unreadable, WriteFailed
+from store.errors import Busy, StoreError, Unreadable, WriteFailed
 from store.sources.kit.locator import parse_location, url_scheme
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ _SELECT_TABLES = """
 _TYPES_AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz")
 _NO_PASSWORD = "no password supplied"  # noqa: S105 (a message of the server, not a password)
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+
+
+class ConnectionLost(WriteFailed):
+    """The connection was lost, and it is not known whether anything was written. Outside it is a `WriteFailed`."""
 
 
 def is_postgres_url(address: str) -> bool:

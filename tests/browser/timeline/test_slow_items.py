@@ -18,7 +18,7 @@ from tui.render_process import RenderProcess
 from tui.screens.conversation import ConversationPane
 from tui.widgets.timeline.card_layout import CardLayout, ItemPosition
 
-SLOW = "- **bold** `code` [name](https://example.org)\n" * 250
+SLOW = ("- **bold** `code` [name](https://example.org)\n" + "- a\n" * 20) * 70
 """Takes longer than one screen may take, and less than the other process may take."""
 
 ENDLESS = "![" * 30_000
