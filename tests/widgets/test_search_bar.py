@@ -201,15 +201,17 @@ async def test_escape_closes_only_the_completions() -> None:
         assert shown_completions(pilot)[:3] == ["is:error", "is:ended", "is:expiring"]
 
 
-async def test_a_key_shows_the_filters_in_at_most_eight_lines() -> None:
+async def test_a_key_shows_the_filters_eight_at_a_time() -> None:
     async with SearchBarApp().run_test() as pilot:
         query_input(pilot).focus()
         await pilot.press("ctrl+@")
-        assert shown_completions(pilot) == [f"{name}:" for name in FILTERS][:8]
-        await pilot.press("escape", *"tool:tool")
-        assert len(shown_completions(pilot)) == 8
-        await wait_for_text(pilot, "tool:tool7")
-        assert "tool:tool8" not in screen_text(pilot)
+        assert shown_completions(pilot) == [f"{name}:" for name in FILTERS]
+        await wait_for_text(pilot, "tag:", f"↓ {len(FILTERS) - 8} more")
+        assert "has:" not in screen_text(pilot)
+        await pilot.press(*["down"] * len(FILTERS))
+        await wait_for_text(pilot, "has:", "after:")
+        assert "model:" not in screen_text(pilot)
+        assert " more" not in screen_text(pilot)
 
 
 async def test_a_click_inserts_a_completion_and_keeps_the_focus() -> None:

@@ -266,6 +266,20 @@ async def test_a_jump_without_a_destination_shows_a_notice(store: Store) -> None
         await wait_for_text(pilot, "No errors in this session.")
 
 
+async def test_a_jump_to_the_item_under_the_cursor_shows_a_notice(store: Store) -> None:
+    at = time_ago()
+    failure = ToolResult("c1", "no such file", is_error=True)
+    call = NewEntry(role="assistant", parts=(ToolCall("c1", "Bash", {"command": "cat x"}),), created_at=at)
+    result = NewEntry(role="tool", parts=(failure,), created_at=at)
+    session = add_session(store, "failed", at, prompt_entry("Go", at), call, result)
+    async with TimelineApp(store, session).run_test(size=SIZE, notifications=True) as pilot:
+        await wait_for_text(pilot, "no such file")
+        await pilot.press("home", "e")
+        await wait_for_cursor(pilot, 1, "call")
+        await pilot.press("e")
+        await wait_for_text(pilot, "No other errors in this session.")
+
+
 # ── folding ───────────────────────────────────────────────────────────────────────────────────────
 
 

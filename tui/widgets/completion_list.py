@@ -13,6 +13,7 @@ from tui.messages import DataMessage
 from tui.render.styles import FAINT
 
 MAX_SHOWN = 8
+"""Limits the rows. The others are shown when the selection moves there."""
 
 
 class CompletionList(Static):
@@ -41,7 +42,7 @@ class CompletionList(Static):
     def show(self, completions: Sequence[str]) -> None:
         if not completions and not self.display:
             return
-        self.completions = completions[:MAX_SHOWN]
+        self.completions = completions
         self.selected_index = None
         self.display = bool(completions)
         self._redraw()
@@ -57,10 +58,19 @@ class CompletionList(Static):
         """The selected completion, or the first if none is selected."""
         return self.completions[self.selected_index or 0]
 
+    @property
+    def _first_shown(self) -> int:
+        return max((self.selected_index or 0) - MAX_SHOWN + 1, 0)
+
     def _redraw(self) -> None:
-        self.update(
-            Content("\n").join([self._render_row(n, completion) for n, completion in enumerate(self.completions)])
-        )
+        end = self._first_shown + MAX_SHOWN
+        rows = [
+            self._render_row(n, self.completions[n])
+            for n in range(self._first_shown, len(self.completions))[:MAX_SHOWN]
+        ]
+        if end < len(self.completions):
+            rows.append(Content.styled(f"↓ {len(self.completions) - end} more", FAINT))
+        self.update(Content("\n").join(rows))
 
     def _render_row(self, number: int, completion: str) -> Content:
         name, colon, value = completion.partition(":")
@@ -70,5 +80,5 @@ class CompletionList(Static):
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
-        if event.y < len(self.completions):
-            self.post_message(self.Clicked(self.completions[event.y]))
+        if event.y < MAX_SHOWN and self._first_shown + event.y < len(self.completions):
+            self.post_message(self.Clicked(self.completions[self._first_shown + event.y]))

@@ -41,14 +41,18 @@ def format_short(number: float) -> str:
     return f"{number:,.0f}"
 
 
+_DIGITS = ((0.00995, 4), (0.0995, 3), (1_000, 2), (float("inf"), 0))
+"""Holds how many digits follow the point in amounts below a limit, so that small ones have two that count."""
+
+
 def format_money(micro_dollars: int) -> str:
-    """Return an amount of money. Cents are shown below a thousand dollars, and parts of them below a cent."""
+    """Return an amount of money. Cents are shown below a thousand dollars, and parts of them below ten cents."""
     dollars = micro_dollars / MICRO
     if not micro_dollars:
         return "$0"
     if abs(dollars) < 0.0001:
         return "<$0.0001"
-    digits = 4 if abs(dollars) < 0.00995 else 2 if abs(dollars) < 1_000 else 0
+    digits = next(digits for below, digits in _DIGITS if abs(dollars) < below)
     return f"{'-' if dollars < 0 else ''}${abs(dollars):,.{digits}f}"
 
 

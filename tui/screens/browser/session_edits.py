@@ -263,13 +263,15 @@ class SessionEdits:
         """Set the flag on all sessions, or remove it if all of them have it."""
         is_on = not all(getattr(session, column) for session in sessions)
         verb = done if is_on else undone
-        self._run_in_thread(lambda: set_flag(sessions, is_on), f"{verb} {name_sessions(sessions)}. Press u to undo.")
+        where = f"; is:archived shows {_pronoun(sessions)}" if column == "archived" and is_on else ""
+        notice = f"{verb} {name_sessions(sessions)}. Press u to undo{where}."
+        self._run_in_thread(lambda: set_flag(sessions, is_on), notice)
         if column == "archived":  # they leave the list, and no edit may apply to sessions that are not seen
             self._screen.sessions.set_marked(frozenset())
 
     def _trash_sessions(self, sessions: Sequence[Session]) -> None:
-        pronoun = "it" if len(sessions) == 1 else "them"
-        notice = f"Moved {name_sessions(sessions)} to the trash. Press u to undo; is:trashed shows {pronoun}."
+        where = f"is:trashed shows {_pronoun(sessions)}"
+        notice = f"Moved {name_sessions(sessions)} to the trash. Press u to undo; {where}."
         self._run_in_thread(lambda: self._store.sessions.delete(sessions), notice)
         self._screen.sessions.set_marked(frozenset())
 
@@ -349,6 +351,12 @@ class SessionEdits:
         def undo() -> None:
             from tui.screens.journal import undo_newest
 
-            self._screen.notify(undo_newest(self._store), timeout=4, markup=False)
+            notice = undo_newest(self._store)
+            self._screen.app.clear_notifications()  # an older one would offer to undo what is undone
+            self._screen.notify(notice, timeout=4, markup=False)
 
         run_in_thread(self._screen, undo, group="edit")
+
+
+def _pronoun(sessions: Sequence[Session]) -> str:
+    return "it" if len(sessions) == 1 else "them"

@@ -232,6 +232,8 @@ class TimelineView(CardView):
         next_turn = next((n for n in others if turn_has(self.cards.turn_outline(n))), None)
         if next_turn is None:
             self.notify(f"No {name} in this session.", timeout=2, markup=False)
+        elif next_turn == index and not is_folded and _is_only(self.cards.items(index), item_index, matches):
+            self.notify(f"No other {name} in this session.", timeout=2, markup=False)
         else:
             self.move_to_item(next_turn, lambda items: _pick_item(items, matches, by))
 
@@ -485,6 +487,11 @@ def _copied_text(item: TimelineItem) -> str:
         return item.text
     result = readable_text(item.call.result)
     return "\n\n".join(filter(None, [serialize(item.call.arguments).decode(), result]))
+
+
+def _is_only(items: Sequence[TimelineItem], index: int, matches: Callable[[TimelineItem], bool]) -> bool:
+    """Return whether the item with this index is the only one that matches."""
+    return [n for n, item in enumerate(items) if matches(item)] == [index]
 
 
 def _pick_item(items: Sequence[TimelineItem], matches: Callable[[TimelineItem], bool], by: int) -> int | None:
