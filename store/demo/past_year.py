@@ -1,6 +1,6 @@
 """This module makes the short sessions of a past year, so that statistics have something to show.
 
-They are told by a few sentences that are combined, with fixed pseudo-random numbers: the same ones each time.
+A few sentences are combined with fixed pseudo-random numbers, so they are the same each time.
 """
 
 from __future__ import annotations
