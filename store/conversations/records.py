@@ -259,7 +259,7 @@ class Records:
     def load_parts(self, column: bytes | None, record: int | None) -> bytes | None:
         """Return the JSON of an entry's parts: the column itself, or the bytes behind the record that it refers to.
 
-        A reference is `[offset, size]`, or a list that begins with such a reference and goes on with what is searched.
+        A reference is `[offset, size]`, or a list that begins with such a reference, followed by what is searched.
         """
         if column is None or record is None or not is_reference(column):
             return column

@@ -1,6 +1,6 @@
 """This module defines figures about conversations: tokens, cost and counts, in total and by day, model and so on.
 
-Money is in whole micro-dollars. It is what the tokens cost at the vendor's API ("API value"), whoever pays for them.
+Money is in whole micro-dollars. It is what the tokens cost at the vendor's API ("API value").
 
 They are named tuples, because a start that lists sessions loads them, and a dataclass takes longer to define.
 """
@@ -73,7 +73,7 @@ class Figures(NamedTuple):
 
 
 class StatisticsRow(NamedTuple):
-    """Holds the figures of one day, model or whatever the rows stand for."""
+    """Holds the figures of one row: of a day, a model, an agent and so on."""
 
     key: str
     "Is e.g. `2026-11-18`, `2026-W47`, `2026-11`, `09` (hour), `2 09` (weekday from Monday = 1, and hour), or a name."

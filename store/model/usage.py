@@ -21,7 +21,7 @@ MEASURED, ESTIMATED, ABSENT = 0, 1, 2
 
 
 class Usage(NamedTuple):
-    """Counts the tokens of one API response. None stands for a number that the agent did not report."""
+    """Counts the tokens of one API response. A number that the agent did not report is None."""
 
     input: int | None = None
     "Does not include tokens that were read from a cache or written to one."

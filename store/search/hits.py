@@ -147,7 +147,7 @@ class Search:
     def merge_segments(self, *, completely: bool = True) -> Iterator[None]:
         """Merge the segments that an import wrote, step by step. A merged index is smaller and faster.
 
-        Otherwise than completely: merge segments of similar sizes, which rewrites only a small part of the index.
+        Without `completely`, only segments of similar sizes are merged, which rewrites a small part of the index.
         """
         for table in _FTS_TABLES:
             # A negative number makes FTS5 merge all segments into one.

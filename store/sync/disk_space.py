@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def pack_store(store: Store, *, merge_completely: bool = False) -> Iterator[None]:
     """Pack the blocks of records, merge the search index and release free pages, and yield after each short step.
 
-    To merge the index completely rewrites all of it, so that this is not done after every few new sessions.
+    Merging the index completely rewrites all of it, so it is done only on request, not after every few new sessions.
     """
     while store.records.pack_next_block():
         yield

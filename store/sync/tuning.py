@@ -18,7 +18,7 @@ WORKER_NICENESS = 5
 """The worker yields the processor to the browser, which answers keys."""
 
 IMPORT_NICENESS = 10
-"""The worker and its readers yield even more once the sessions are listed, since nobody waits for the rest. The system
+"""The worker and its readers yield even more once the sessions are listed, since the rest is not urgent. The system
 lowers the priority of reading and writing files with it."""
 
 

@@ -130,7 +130,7 @@ def matches_any(patterns: Iterable[str], name: str) -> bool:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a pattern matches a name in lower case. `*` stands for anything at either end."""
+    """Return whether a pattern matches a name in lower case. `*` matches anything at either end."""
     if pattern.startswith("/") and pattern.endswith("/"):
         return re.search(pattern[1:-1], name, re.IGNORECASE) is not None
     if "&" in pattern:

@@ -27,7 +27,7 @@ until_option = click.option("--until", metavar="D", help="Only up to this day or
 @click.command()
 @query_options.query_argument
 @click.option(
-    "--by", type=click.Choice(DIMENSIONS), default="month", show_default=True, help="What each row stands for."
+    "--by", type=click.Choice(DIMENSIONS), default="month", show_default=True, help="What the rows are grouped by."
 )
 @since_option
 @until_option

@@ -13,7 +13,7 @@ Bucket = Literal["hour", "day", "week", "month"]
 PERIOD_DAYS: dict[PeriodName, int] = {"today": 1, "7 days": 7, "30 days": 30, "year": 365}
 PERIODS: tuple[PeriodName, ...] = ("today", "7 days", "30 days", "year", "all")
 BUCKETS: dict[PeriodName, Bucket] = {"today": "hour", "7 days": "day", "30 days": "day", "year": "week", "all": "month"}
-"""Says what one bar of a period stands for."""
+"""Says what one bar of a period shows."""
 
 
 class StatsPeriod(NamedTuple):
