@@ -105,8 +105,7 @@ def _iter_changes(store: Store, member: Session, root: Session, counts: Counter[
                     call.entry,
                     call.name,
                     call.at,
-                    isinstance(call.arguments, Mapping)
-                    and any(call.arguments.get(n) is True for n in _REPLACE_ALL_FIELDS),
+                    _replaces_all(call.arguments),
                 )
 
 

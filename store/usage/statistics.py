@@ -129,9 +129,6 @@ class UsageStatistics:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def load_prices(self) -> PriceTable:
-        return load_table()
-
     # ── statistics ────────────────────────────────────────────────────────────────────────────────
 
     def collect(

@@ -17,8 +17,6 @@ from tui.render.styles import ERROR, FAINT, MUTED, STRONG, StyledText, build_con
 if TYPE_CHECKING:
     from store.edits.title_hook import TitleProposal
 
-PANE_NAMES = ("conversation", "record")
-
 
 def render_breadcrumb(session: Session, turn: int | None, pane: int) -> Content:
     """Render `sessions › Fix the flaky upload test › turn 12` for a screen that shows one pane at a time."""
