@@ -7,13 +7,13 @@ is searched only within the ranges of entry keys that belong to the sessions in 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.conversations.parts import decode_thoughts
-from store.search.query import Query
+from store.search.query import Query, Term
 from store.search.sql import (
     Condition,
     build_note_conditions,
@@ -35,6 +35,10 @@ MAX_RANGE_GAP = 4_000
 SHORT_PREFIX_CHARS = 2
 """A prefix of so few letters occurs in nearly every conversation."""
 
+MAX_UNCOUNTED_PREFIX_CHARS = 3
+"""The matches of a prefix of so few letters are not counted: the index merges the matches of all words that begin with
+it, up to 30 ms for 1 GB."""
+
 MAX_SCANNED_PREFIX_CHARS = 4
 """A prefix of so few letters may be common enough to scan messages for it."""
 
@@ -47,7 +51,10 @@ MAX_ENTRIES_SCANNED = 20
 MAX_RANKED_MATCHES = 50_000
 """More matches than this are not ranked: the word is too common to rank by, and it would take long."""
 
-MAX_RANKED_ENTRIES = 500
+RANKED_ENTRIES = (60, 500)
+"""So many messages are ranked at first, and so many if they belong to too few sessions. The session of each of them is
+looked up, which takes longer than the ranking."""
+
 MAX_TITLE_MATCHES = 20
 """The sessions with a matching title, and those with a matching note, that are ranked first. The newest ones are
 taken."""
@@ -140,7 +147,7 @@ def _scan_newest_entries(store: Store, query: Query, sessions: Sequence[int], li
     if len(groups) != 1 or len(query.groups) != 1 or len(groups[0]) != 1:
         return {}
     (term,) = groups[0]
-    if not term.prefix or len(term.text) > MAX_SCANNED_PREFIX_CHARS or not term.text.isascii():
+    if not _is_short_prefix(term, MAX_SCANNED_PREFIX_CHARS):
         return {}
     misses, max_misses = 0, len(sessions) if len(term.text) <= SHORT_PREFIX_CHARS else MAX_SCAN_MISSES
     letters, pattern = term.text.lower(), re.compile(term.to_regex(), re.IGNORECASE)
@@ -163,6 +170,10 @@ def _scan_newest_entries(store: Store, query: Query, sessions: Sequence[int], li
     return entries
 
 
+def _is_short_prefix(term: Term, max_chars: int) -> bool:
+    return term.prefix and len(term.text) <= max_chars and term.text.isascii()
+
+
 def _has_match_in_thinking(pattern: re.Pattern[str], parts_column: bytes) -> bool:
     return any(pattern.search(thought.text) for thought in decode_thoughts(parts_column))
 
@@ -177,6 +188,8 @@ def estimate_sessions_to_check(store: Store, query: Query, needed: int) -> int:
 def is_ranked_quickly(store: Store, query: Query) -> bool:
     """Whether all matches can be found and ranked at every letter. If nothing matches, typing errors are considered,
     which takes longer."""
+    if any(_is_short_prefix(term, MAX_UNCOUNTED_PREFIX_CHARS) for group in query.word_groups for term in group):
+        return False
     if not 0 < _count_matches(store, query, MAX_RARE_MATCHES + 1) <= MAX_RARE_MATCHES:
         return False
     (sessions,) = store.row("select count(*) from sessions")
@@ -206,18 +219,28 @@ def find_sessions_by_note(store: Store, query: Query) -> list[int]:
     ]
 
 
-def rank_sessions(store: Store, query: Query, now: datetime) -> list[int]:
-    """Return the best matches: sessions by their titles, then by their notes, then by their highest ranked messages."""
+def rank_sessions(store: Store, query: Query, now: datetime, among: Set[int], count: int) -> list[int]:
+    """Return the best of the sessions: by their titles, then by their notes, then by their highest ranked messages.
+
+    At least `count` of them are returned if so many match, unless the word is too common to rank by.
+    """
     title = build_title_condition(query)
     keys = _select_keys(store, _SELECT_TITLE_MATCHES, title, MAX_TITLE_MATCHES) if title else []
     keys += find_sessions_by_note(store, query)[:MAX_TITLE_MATCHES]
-    match = query.fts()
-    matches = _count_matches(store, query, MAX_RANKED_MATCHES + 1) if match else 0
+    ranked = _keep_among(keys, among)
+    matches = _count_matches(store, query, MAX_RANKED_MATCHES + 1) if query.fts() else 0
     if 0 < matches <= MAX_RANKED_MATCHES:
-        role = build_role_condition(query, now)
-        rows = store.rows(_SELECT_RANKED_SESSIONS.format(role.sql), match, MAX_RANKED_ENTRIES, *role.values)
-        keys += [key for (key,) in rows]
-    return list(dict.fromkeys(keys))
+        sql, role = _SELECT_RANKED_SESSIONS, build_role_condition(query, now)
+        for entry_count in RANKED_ENTRIES:
+            rows = store.rows(sql.format(role.sql), query.fts(), entry_count, *role.values)
+            ranked = _keep_among([*keys, *(key for (key,) in rows)], among)
+            if len(ranked) >= count or entry_count >= matches:
+                break
+    return ranked
+
+
+def _keep_among(keys: Iterable[int], among: Set[int]) -> list[int]:
+    return [key for key in dict.fromkeys(keys) if key in among]
 
 
 def _select_keys(store: Store, sql: str, condition: Condition, limit: int) -> list[int]:

@@ -212,7 +212,9 @@ def _find_and_rank(
         store, query, ["conversation_fts", "skims_fts"], find, lambda found: not found.keys
     )
     is_ranked = options.order == "best" and len(sessions.keys) > 1 and query.fts()
-    return query, sessions, rank_sessions(store, query, now) if is_ranked else ()
+    if not is_ranked:
+        return query, sessions, ()
+    return query, sessions, rank_sessions(store, query, now, set(sessions.keys), MAX_BEST_FIRST)
 
 
 def _find_sessions(store: Store, options: SessionListOptions, query: Query, limit: int, now: datetime) -> _SessionKeys:

@@ -179,9 +179,11 @@ def test_a_child_that_matches_best_ranks_its_parent(store: Store) -> None:
 
 def test_a_word_with_too_many_matches_is_not_ranked(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("store.search.recent.MAX_RANKED_MATCHES", 2)
-    for number in range(3):
-        add_session(store, f"s{number}", time_ago(days=number), prompt_entry("whale", time_ago(days=number)))
-    assert rank_sessions(store, Query.parse("whale"), NOW) == []
+    whales = {
+        add_session(store, f"s{number}", time_ago(days=number), prompt_entry("whale", time_ago(days=number))).key
+        for number in range(3)
+    }
+    assert rank_sessions(store, Query.parse("whale"), NOW, whales, 3) == []
 
 
 def test_only_a_few_matches_in_a_small_archive_are_ranked_at_every_letter(
@@ -192,11 +194,24 @@ def test_only_a_few_matches_in_a_small_archive_are_ranked_at_every_letter(
     for number in range(3):
         add_session(store, f"s{number}", time_ago(days=number), prompt_entry("whale", time_ago(days=number)))
     assert is_ranked_quickly(store, whale)
+    assert not is_ranked_quickly(store, Query.parse("wha", is_typing=True)), "counting a short prefix takes too long"
     with monkeypatch.context() as patched:
         patched.setattr("store.search.recent.MAX_RARE_MATCHES", 2)
         assert not is_ranked_quickly(store, whale)
     monkeypatch.setattr("store.search.recent.MAX_SCANNED_TITLES", 2)
     assert not is_ranked_quickly(store, whale)
+
+
+def test_more_messages_are_ranked_if_the_first_ones_are_in_few_sessions(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("store.search.recent.RANKED_ENTRIES", (2, 10))
+    at = time_ago(days=1)
+    often = add_session(store, "often", at, *(prompt_entry("whale", at) for _ in range(3))).key
+    once = add_session(store, "once", at, prompt_entry("a whale in a longer sentence", at)).key
+    assert rank_sessions(store, Query.parse("whale"), NOW, {often, once}, 1) == [often]
+    assert rank_sessions(store, Query.parse("whale"), NOW, {often, once}, 2) == [often, once]
+    assert rank_sessions(store, Query.parse("whale"), NOW, {once}, 1) == [once]
 
 
 def test_one_letter_filters_titles_only(store: Store) -> None:
