@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
+from store.conversations.parts import decode_thoughts
 from store.database.progress import Notify, ProgressNotifier
-from store.model.entry import Part, Thinking, ToolCall, ToolResult, readable_text
+from store.model.entry import Part, ToolCall, ToolResult, readable_text
 from store.model.knowledge import Hit
 from store.model.session import entry_id
 from store.search.complete import Vocabulary
@@ -72,6 +73,12 @@ _SELECT_NOTES = """
     select sessions.key, sessions.id, notes.entry_seq, notes.created_at, notes.text
     from notes join sessions on sessions.key = notes.session
     where notes.session in (select value from json_each(?)) and {} order by notes.id
+"""
+_SELECT_SPOKEN = """
+    select sessions.id, entries.key, entries.seq, entries.turn, entries.role, entries.created_at, entries.text,
+        iif(instr(entries.parts, '"thinking"'), entries.parts, null)
+    from json_each(?) as keys
+    cross join entries on entries.key = keys.value cross join sessions on sessions.key = entries.session
 """
 IndexRow = tuple[int, str]
 
@@ -310,17 +317,47 @@ class Search:
 
     def _build_hits(self, keys: Sequence[int], table: str, query: Query) -> dict[int, Hit]:
         """Return the hits in these entries, in the order of the keys. Purged entries are missing."""
+        is_spoken = table == "conversation_fts"
+        entries = self._read_spoken(keys) if is_spoken else self._read_tool_texts(keys)
         hits: dict[int, Hit] = {}
-        for session_id, entry in self._store.chains.entries_by_keys(keys):
-            fields = list(
-                _conversation_fields(entry.text, entry.parts)
-                if table == "conversation_fts"
-                else _tool_fields(entry.parts)
+        for entry in entries:
+            name, snippet, marks = _pick_field_and_snippet(entry.fields, query)
+            public_id = entry_id(entry.session_id, entry.seq)
+            hits[entry.key] = Hit(
+                entry.session_id, public_id, entry.turn, entry.role, name, entry.created_at, snippet, marks
             )
-            name, snippet, marks = _pick_field_and_snippet(fields, query)
-            public_id = entry_id(session_id, entry.seq)
-            hits[entry.key] = Hit(session_id, public_id, entry.turn, entry.role, name, entry.created_at, snippet, marks)
         return hits
+
+    def _read_spoken(self, keys: Sequence[int]) -> Iterator[_SearchedEntry]:
+        """Read what was said and thought. Other parts may be in compressed blocks, which takes longer to read."""
+        rows = {row[1]: row for row in self._store.rows(_SELECT_SPOKEN, encode(keys).decode())}
+        for *columns, text, parts in (rows[key] for key in keys if key in rows):
+            thoughts = [("thinking", thought.text) for thought in decode_thoughts(parts)]
+            yield _SearchedEntry._make((*columns, [("text", text), *thoughts]))
+
+    def _read_tool_texts(self, keys: Sequence[int]) -> Iterator[_SearchedEntry]:
+        for session_id, entry in self._store.chains.entries_by_keys(keys):
+            yield _SearchedEntry(
+                session_id,
+                entry.key,
+                entry.seq,
+                entry.turn,
+                entry.role,
+                entry.created_at,
+                list(_tool_fields(entry.parts)),
+            )
+
+
+class _SearchedEntry(NamedTuple):
+    """Holds the texts of an entry that a search looks at, each with the name of its field."""
+
+    session_id: str
+    key: int
+    seq: int
+    turn: int
+    role: str
+    created_at: str
+    fields: list[tuple[str, str]]
 
 
 def _pick_field_and_snippet(
@@ -344,13 +381,6 @@ def _pick_field_and_snippet(
 def _find_first_offset(pattern: re.Pattern[str] | None, body: str) -> int:
     match = pattern.search(body) if pattern else None
     return match.start() if match else -1
-
-
-def _conversation_fields(text: str, parts: Sequence[Part]) -> Iterable[tuple[str, str]]:
-    yield "text", text
-    for part in parts:
-        if isinstance(part, Thinking):
-            yield "thinking", part.text
 
 
 def _tool_fields(parts: Sequence[Part]) -> Iterable[tuple[str, str]]:
