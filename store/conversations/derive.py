@@ -147,11 +147,10 @@ class _RowBuilder:
         self._add_parts(n, entry, text, is_only_text)
         if not entry.inherited:
             self._add_to_counts(entry)
+            if entry.usage is not None or entry.tokens is not None:
+                self._usage.add(n, entry.usage or usage_from_tokens(entry.tokens), entry.model, created_at)
         if created_at > rows.updated_at:
             rows.updated_at = created_at
-        if entry.usage is not None or entry.tokens is not None:
-            usage = entry.usage or usage_from_tokens(entry.tokens)
-            self._usage.add(n, usage, entry.model, created_at, inherited=entry.inherited)
         record = self._number_record(entry.record)
         rows.entries.append(
             (

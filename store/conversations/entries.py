@@ -14,7 +14,7 @@ from store.conversations.tool_calls import JOIN_CALL_ENTRIES, select_calls
 from store.errors import BadValue, NotFound
 from store.model.entry import Entry, NewEntry, PairedCall, Tokens, Turn
 from store.text.validate import decode, encode
-from store.usage.rows import copy_usage
+from store.usage.rows import move_usage
 
 if TYPE_CHECKING:
     from store.model.session import Session
@@ -198,7 +198,6 @@ class Chains:
             values = {"first_key": first_key, "child": child, "parent": parent, "last_seq": copied - 1}
             connection.execute(_COPY_TURNS, values)
             connection.execute(_COPY_CALLS, values)
-            copy_usage(connection, parent, child, first_key, copied - 1)
             connection.execute("update sessions set tail = ? where key = ?", (first_key + copied - 1, child))
 
     def begin_with_parent(self, session: Session) -> None:
@@ -222,6 +221,7 @@ class Chains:
             self._store.search.delete_rows(*self._store.search.build_rows(heir))
             for statement in (_TAKE_OVER_ENTRIES, _TAKE_OVER_CALLS, _TAKE_OVER_RECORDS):
                 connection.execute(statement, values)
+            move_usage(connection, session, heir, taken_seq + 1, last_seq)
             recount(self._store, heir)
             self._store.search.queue_rows(*self._store.search.build_rows(heir))
             taken_seq = last_seq

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from store.model.session import Session
-from store.usage.rows import recount_usage
+from store.usage.rows import move_usage, recount_usage
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -58,7 +58,10 @@ class Correction(NamedTuple):
 
 
 def correct_entries(store: Store, session: int, corrections: Mapping[int, Correction]) -> None:
-    """Change what is derived from the records of entries, by seq, with all that depends on it."""
+    """Change what is derived from the records of entries, by seq, with all that depends on it.
+
+    Usage is derived again later, because an entry that is not inherited any more has no row of usage yet.
+    """
     with store.transaction(durable=False) as connection:
         store.search.delete_rows(*store.search.build_rows(session))
         connection.executemany(
@@ -66,6 +69,7 @@ def correct_entries(store: Store, session: int, corrections: Mapping[int, Correc
             [(*correction, session, seq) for seq, correction in corrections.items()],
         )
         connection.execute(_CORRECT_CALLS, (session,))
+        connection.execute("update sessions set usage_version = 0 where key = ?", (session,))
         recount(store, session)
         store.search.queue_rows(*store.search.build_rows(session))
 
@@ -89,6 +93,7 @@ def supersede(store: Store, session: Session, last_kept: int) -> Session:
         (last_seq,) = store.row("select max(seq) from entries where session = ?", session.key)
         store.chains.copy_to_fork(session.key, fork.key, last_seq)
         _unmark_inherited(store, fork.key, last_kept)
+        move_usage(store.connection, session.key, fork.key, last_kept + 1, last_seq)
         _delete_entries_after(store, session.key, last_kept)
         store.connection.execute(_FORGET_FIRST_PROMPT, (session.key,))
         for key in (session.key, fork.key):
@@ -128,7 +133,6 @@ def _delete_entries_after(store: Store, session: int, after: int) -> None:
     )
     connection.execute("delete from turns where session = ? and first_seq > ?", values)
     connection.execute("update turns set last_seq = ?2 where session = ?1 and last_seq > ?2", values)
-    connection.execute(f"delete from usage where session = ?1 and entry in {deleted_keys}", values)
     connection.execute("insert into purging (session) values (?)", (session,))
     connection.execute("delete from entries where session = ? and seq > ?", values)
     connection.execute("delete from purging where session = ?", (session,))

@@ -579,11 +579,11 @@ alter table blocks add column packed integer not null default 0
 create index blocks_unpacked on blocks(key) where packed = 0
 """
 
-# One row for each API response of a session. `call` is a hash of the vendor's id of the response, as a negative number;
-# without such an id it is a positive number that only this session knows. `counted` is 1 in one of the sessions that
-# have the response, so that a sum over it counts nothing twice. `known` says how each number is known, two bits for
-# each kind of tokens. The rows of stored sessions are derived later from their records; `usage_version` says by which
-# version of the rules.
+# One row for each API response of a session, without those of inherited entries. `call` is a hash of the vendor's id of
+# the response, as a negative number; without such an id it is a positive number that only this session knows. `counted`
+# is 1 in one of the sessions that have the response, so that a sum over it counts nothing twice. `known` says how each
+# number is known, two bits for each kind of tokens. The rows of stored sessions are derived later from their records;
+# `usage_version` says by which version of the rules.
 USAGE = """
 create table usage_models (
     key integer primary key,

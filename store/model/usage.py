@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-USAGE_VERSION = 1
+USAGE_VERSION = 2
 """Is raised when sources understand more of the usage in their records. Stored sessions are then derived again."""
 
 TOKEN_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning")

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from store.model.usage import Usage
     from store.sources.kit.write_plan import ForeignRows, WriteBackEdits, WritePlan
 
+    UsageReader = Callable[[Iterable[tuple[int, Json]]], Iterator[tuple[int, Usage]]]
+    """Gets the keys and values of the records of one session in order, and yields the usage with the key of its
+    record."""
+
 
 # ── values that a reader returns ──────────────────────────────────────────────────────────────────
 
@@ -342,8 +346,8 @@ class Source(ABC):
         """Return the git branch that a record names; empty when it names none."""
         return ""
 
-    def usage_reader(self) -> Callable[[Json], Usage | None] | None:
-        """Return a function that gets the records of one session in order, and returns the usage in each.
+    def usage_reader(self) -> UsageReader | None:
+        """Return what reads the usage in the stored records of one session.
 
         Usage that is already stored with the tokens of entries needs no such function.
         """

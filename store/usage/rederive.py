@@ -7,7 +7,7 @@ that it can stop at any time and continues where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.errors import BadValue, Damaged
@@ -26,9 +26,9 @@ from store.usage.rows import (
 from store.usage.stale import count_without_usage
 
 if TYPE_CHECKING:
+    from store.sources.contract import UsageReader
     from store.store import Store
 
-UsageReader = Callable[[Json], Usage | None]
 _SELECT_STALE = """
     select key, source from sessions where usage_version < ? and head is not null order by updated_at desc limit 1
 """
@@ -82,32 +82,31 @@ def _rederive_session(store: Store, session: int, reader: UsageReader | None) ->
 
 def _derive_rows(store: Store, session: int, reader: UsageReader | None) -> UsageRows:
     entries = [_EntryRow._make(row) for row in store.rows(_SELECT_ENTRIES, session)]
-    found = dict(_read_records(store, session, reader)) if reader else {}
+    found: dict[int | None, Usage] = dict(reader(_read_records(store, session))) if reader else {}
     answers = {entry.record: entry.key for entry in entries if entry.record in found and entry.role == "assistant"}
     owners = {entry.record: entry.key for entry in entries if entry.record in found} | answers
     rows = UsageRows()
     for entry in entries:
+        if entry.inherited:
+            continue
         usage = found.get(entry.record) if owners.get(entry.record) == entry.key else None
         if usage is None and entry.tokens and entry.record not in found:
             usage = usage_from_tokens(Tokens(*decode(entry.tokens)))
         if usage is not None:
-            rows.add(entry.key, usage, entry.model, entry.created_at, inherited=bool(entry.inherited))
+            rows.add(entry.key, usage, entry.model, entry.created_at)
     return rows
 
 
-def _read_records(store: Store, session: int, reader: UsageReader) -> Iterator[tuple[int | None, Usage]]:
-    """Yield the usage in each record that has some. A record that cannot be read is left out."""
+def _read_records(store: Store, session: int) -> Iterator[tuple[int, Json]]:
+    """Yield the records of a session. One that cannot be read is left out."""
     records = store.records.iter_session(session)
     while True:
         try:
             key, data = next(records)
-        except StopIteration:
-            return
-        except Damaged:
+        except (StopIteration, Damaged):
             return
         try:
-            usage = reader(parse(data.decode("utf-8", "replace")))
+            value = parse(data.decode("utf-8", "replace"))
         except BadValue:
             continue
-        if usage is not None:
-            yield key, usage
+        yield key, value

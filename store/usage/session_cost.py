@@ -46,15 +46,32 @@ _SELECT_TREE = f"""
                 select seq from entries where session = ?5 and turn = ?3)))
     group by 1 order by 1
 """
-_COUNT_OTHERS = """
-    select count(*) from usage join entries on entries.key = usage.entry
-    where usage.session = ? and counted = 0 and (? is null or entries.turn = ?)
+# The session, and those from which it inherits entries, each with the last seq that it inherits. An inherited entry has
+# the same seq in all of them, and a row of usage only in the one that it comes from.
+_LINEAGE = f"""
+    lineage (session, last_seq) as (
+        select ?1, {2**62}
+        union
+        select parents.key, min(children.forked_at, last_seq)
+        from lineage join sessions as children on children.key = lineage.session
+        join sessions as parents on parents.id = children.parent_id
+        where (select inherited from entries where session = children.key and seq = 0) = 1
+    )
+"""
+_FROM_LINEAGE = """
+    lineage cross join usage on usage.session = lineage.session
+    join entries as theirs on theirs.key = usage.entry and theirs.seq <= last_seq
+    join entries on entries.session = ?1 and entries.seq = theirs.seq
+"""
+_COUNT_OTHERS = f"""
+    with recursive {_LINEAGE} select count(*) from {_FROM_LINEAGE}
+    where (lineage.session != ?1 or counted = 0) and (?2 is null or entries.turn = ?2)
 """
 _SELECT_RESPONSES = f"""
-    with {RATES} select usage.entry, entries.seq, entries.turn, entries.created_at, usage.model,
+    with recursive {_LINEAGE}, {RATES.replace("?", "?2")}
+    select entries.key, entries.seq, entries.turn, entries.created_at, usage.model,
         {", ".join(f"usage.{kind}" for kind in TOKEN_KINDS)}, {COST}, {RATE_NAMES}
-    from usage {JOIN_RATES} join entries on entries.key = usage.entry
-    where usage.session = ? order by entries.seq
+    from {_FROM_LINEAGE} {JOIN_RATES} order by entries.seq
 """
 _SELECT_COMPACTIONS = "select seq from entries where session = ? and kind = 'compaction' order by seq"
 _CARRIED_FIRST = ("cache_read", "cache_write_5m", "cache_write_1h", "input")
@@ -92,7 +109,7 @@ class SessionUsage:
             rows = self._store.rows(_SELECT_LINES, self._rates, key, turn, turn)
             lines = tuple(build_cost_line(self._models, row) for row in rows)
             subagents = tuple(self._find_subagents(turn))
-            (not_counted,) = self._store.row(_COUNT_OTHERS, key, turn, turn)
+            (not_counted,) = self._store.row(_COUNT_OTHERS, key, turn)
         own = add_figures(map(read_line_figures, rows))
         return CostExplanation(
             self._session.id,
@@ -119,7 +136,7 @@ class SessionUsage:
 
     def list_responses(self) -> list[Response]:
         """Return all responses that the session shows, also those that another session counts."""
-        rows = self._store.rows(_SELECT_RESPONSES, self._rates, self._session.key)
+        rows = self._store.rows(_SELECT_RESPONSES, self._session.key, self._rates)
         size = len(TOKEN_KINDS)
         return [
             Response._make(

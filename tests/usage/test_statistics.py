@@ -303,6 +303,28 @@ def test_a_turn_pays_for_the_context_of_earlier_turns(store: Store) -> None:
     assert sum(turn.share for turn in turns) == pytest.approx(1)
 
 
+def test_a_fork_shows_what_its_inherited_turns_cost_and_carries_their_context(store: Store) -> None:
+    add_session(store, "a", prompt(), answer(input=100, output=50), prompt(), answer(input=200, output=50))
+    fork = store.sessions.fork(store.sessions.get("a"), 1, "b")
+    store.chains.append(fork.key, [prompt(), answer(input=150, output=10)])
+    other = store.sessions.fork(store.sessions.get("b"), 2, "c")
+    for name in ("b", "c"):
+        usage = store.usage.of_session(store.sessions.get(name))
+        first, second = usage.turn_costs()
+        assert (first.turn, first.tokens.total, first.cost) == (1, 150, 3_500)
+        # 150 tokens were in the context: 100 of input and 50 of output.
+        assert (second.turn, second.carried, second.own) == (2, 1_500, 500)
+        assert usage.explain().not_counted == {"b": 1, "c": 2}[name]
+        assert [point.entry for point in usage.context()] == [
+            key
+            for (key,) in store.rows(
+                "select key from entries where session = ? and role = 'assistant' order by seq",
+                store.sessions.get(name).key,
+            )
+        ]
+    assert store.row("select count(*) from usage where session = ?", other.key) == (0,)
+
+
 def test_a_compaction_ends_what_is_carried(store: Store) -> None:
     big, small = answer(input=10_000, output=0), answer(input=500, output=0)
     compaction = NewEntry(kind="compaction", role="system", parts=(Text("summary"),), is_prompt=False)

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from store import Store
+from store.conversations.superseded import Correction, correct_entries
 from store.model.entry import NewEntry, NewRecord, Text
 from store.model.usage import ABSENT, ESTIMATED, MEASURED, Usage, as_micro_dollars, as_tokens, unpack_knowledge
 from store.sources.claude_code.usage import read_usage
 from store.sources.codex.usage import CodexUsageReader
 from store.sync.refresh import sync_targets
 from store.sync.targets import find_targets
+from store.usage.rederive import rederive_usage
+from store.usage.stale import count_without_usage
 
 ID = "msg_0000000000000000000000000{}"
 
@@ -132,9 +135,20 @@ def test_a_fork_counts_only_what_follows_and_inherits_when_its_parent_is_purged(
     fork = store.sessions.fork(store.sessions.get("a"), 1, "b")
     store.chains.append(fork.key, [answer(3)])
     assert counted(store) == {"a": 2, "b": 1}
-    assert store.row("select count(*) from usage where session = ?", fork.key) == (3,)
+    assert store.row("select count(*) from usage where session = ?", fork.key) == (1,)
     store.sessions.purge([store.sessions.get("a")])
     assert counted(store) == {"b": 3}
+
+
+def test_usage_follows_when_a_reader_corrects_who_owns_an_entry(store: Store) -> None:
+    add_session(store, "a", [answer(1)])
+    key = add_session(store, "b", [answer(1), answer(2)], source="claude")
+    correct_entries(store, key, {0: Correction(1, ""), 1: Correction(1, "")})
+    assert counted(store) == {"a": 1}
+    correct_entries(store, key, {1: Correction(0, "[100,10,50]")})
+    assert count_without_usage(store) == 1
+    list(rederive_usage(store))
+    assert counted(store) == {"a": 1, "b": 1}
 
 
 # ── Claude Code and Codex ─────────────────────────────────────────────────────────────────────────

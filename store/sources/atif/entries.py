@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
-from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str
+from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from store.sources.atif.usage import read_usage
+from store.sources.kit.jsonl import as_dict, as_list, as_str
+from store.sources.kit.usage import tokens_from_usage
 
 _ROLES = {"user": "user", "agent": "assistant", "system": "system"}
 
@@ -18,6 +20,7 @@ def parse_step(step: Mapping[str, Json], default_model: str) -> Iterator[NewEntr
         return
     thinking = as_str(step.get("reasoning_content"))
     is_agent = role == "assistant"
+    usage = read_usage(step)
     yield NewEntry(
         role=role,
         parts=(
@@ -26,7 +29,8 @@ def parse_step(step: Mapping[str, Json], default_model: str) -> Iterator[NewEntr
             *(_parse_call(as_dict(call)) for call in as_list(step.get("tool_calls"))),
         ),
         model=(as_str(step.get("model_name")) or default_model) if is_agent else "",
-        tokens=_parse_tokens(as_dict(step.get("metrics"))) if is_agent else None,
+        tokens=tokens_from_usage(usage),
+        usage=usage,
     )
     if results := as_list(as_dict(step.get("observation")).get("results")):
         yield NewEntry(role="tool", parts=tuple(_parse_result(as_dict(result)) for result in results), is_prompt=False)
@@ -66,11 +70,3 @@ def _parse_result(result: Mapping[str, Json]) -> Part:
     if call_id := as_str(result.get("source_call_id")):
         return ToolResult(call_id, content)
     return Text(content) if isinstance(content, str) else Opaque("observation", dict(result))
-
-
-def _parse_tokens(metrics: Mapping[str, Json]) -> Tokens | None:
-    """Return the tokens of a step. ATIF includes the cached tokens in those of the prompt."""
-    if not metrics:
-        return None
-    prompt, output, cached = (as_count(metrics.get(f"{name}_tokens")) for name in ("prompt", "completion", "cached"))
-    return Tokens(max(prompt - cached, 0), output, cached)

@@ -16,6 +16,7 @@ from store.sources.kit.transcript_source import Layout, TranscriptSource
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
+    from store.sources.contract import UsageReader
 
 
 class Atif(TranscriptSource):
@@ -35,6 +36,12 @@ class Atif(TranscriptSource):
         from store.sources.atif.reader import AtifReader
 
         return AtifReader(root, self)
+
+    def usage_reader(self) -> UsageReader:
+        from store.sources.atif.usage import read_usage
+        from store.sources.kit.usage import read_each_record
+
+        return read_each_record(read_usage)
 
     def resume(self, session: Session) -> ResumeCommand:
         return ResumeCommand(

@@ -26,6 +26,7 @@ from store.sources.kit.jsonl import (
     first_str,
     open_file,
 )
+from store.sources.kit.usage import tokens_from_usage
 from store.text.validate import encode_derived
 
 EVENT_TYPES = frozenset(
@@ -182,10 +183,9 @@ class ClaudeEntryReader:
 
     def _count_new_tokens(self, key: str, usage: Usage | None) -> Tokens | None:
         """Return the tokens not counted yet. Each record of a message repeats its usage, sometimes with more."""
-        if usage is None:
+        now = tokens_from_usage(usage)
+        if now is None:
             return None
-        written = (usage.cache_write_5m or 0) + (usage.cache_write_1h or 0)
-        now = Tokens(usage.input or 0, usage.output or 0, usage.cache_read or 0, written)
         before = self._counted_tokens.get(key) if key else None
         if before is None:
             total = new_tokens = now

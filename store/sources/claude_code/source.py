@@ -6,7 +6,7 @@ their own, a fork is a copy, and long outputs are in separate files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -20,8 +20,8 @@ from store.sources.kit.stamps import PATH_ERRORS, digest, plain_file_stamp
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
-    from store.model.usage import Usage
     from store.sources.claude_code.reader import ClaudeReader
+    from store.sources.contract import UsageReader
 
 _MAX_DETECT_FILES = 200
 _SUBAGENT_HINT = "A sub-agent's conversation cannot be resumed. Resume the session that started it."
@@ -100,10 +100,11 @@ class ClaudeCode(Source):
         branch = as_str(as_dict(record).get("gitBranch"))
         return "" if branch == "HEAD" else branch
 
-    def usage_reader(self) -> Callable[[Json], Usage | None]:
+    def usage_reader(self) -> UsageReader:
         from store.sources.claude_code.usage import read_usage
+        from store.sources.kit.usage import read_each_record
 
-        return read_usage
+        return read_each_record(read_usage)
 
     def list_processes(self) -> list[tuple[str, int]] | None:
         """Return the sessions that processes work on. Each process of Claude Code names its session in a file; the

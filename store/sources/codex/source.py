@@ -6,7 +6,7 @@ The response items become messages; the events report times, tokens and how a ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -20,8 +20,8 @@ from store.sources.kit.stamps import PATH_ERRORS, database_stamp, digest, plain_
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
-    from store.model.usage import Usage
     from store.sources.codex.reader import CodexReader
+    from store.sources.contract import UsageReader
 
 _MAX_DETECT_FILES = 200
 _OLD_BRANCH_HINT = "Codex cannot resume turns that were rolled back. Resume the thread itself, or fork from here."
@@ -89,10 +89,11 @@ class Codex(Source):
         meta = as_dict(record).get("payload", record)
         return as_str(as_dict(as_dict(meta).get("git")).get("branch"))
 
-    def usage_reader(self) -> Callable[[Json], Usage | None]:
+    def usage_reader(self) -> UsageReader:
         from store.sources.codex.usage import CodexUsageReader
+        from store.sources.kit.usage import read_each_record
 
-        return CodexUsageReader().read
+        return read_each_record(CodexUsageReader().read)
 
     def can_fork(self, session: Session) -> bool:
         from store.sources.codex.fork import can_fork

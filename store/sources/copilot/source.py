@@ -3,7 +3,7 @@ sub-agents are in the same file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from store.sources.kit.transcript_source import Layout, TranscriptSource
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
-    from store.model.usage import Usage
+    from store.sources.contract import UsageReader
 
 
 def _is_transcript(path: Path) -> bool:
@@ -35,10 +35,11 @@ class Copilot(TranscriptSource):
 
         return CopilotReader(root, self.files, CopilotRecordTree)
 
-    def usage_reader(self) -> Callable[[Json], Usage | None]:
+    def usage_reader(self) -> UsageReader:
         from store.sources.copilot.usage import read_usage
+        from store.sources.kit.usage import read_each_record
 
-        return read_usage
+        return read_each_record(read_usage)
 
     def resume(self, session: Session) -> ResumeCommand:
         native, _, agent = session.native_id.partition("/")

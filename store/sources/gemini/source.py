@@ -3,7 +3,7 @@ grows, removed by a rewind, and repeated on resume."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from store.sources.kit.transcript_source import Layout, TranscriptSource
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
-    from store.model.usage import Usage
+    from store.sources.contract import UsageReader
 
 
 def _is_chat(path: Path) -> bool:
@@ -54,10 +54,11 @@ class Gemini(TranscriptSource):
 
         return find_expiry(Path(locator), self.files)
 
-    def usage_reader(self) -> Callable[[Json], Usage | None]:
+    def usage_reader(self) -> UsageReader:
         from store.sources.gemini.usage import read_usage
+        from store.sources.kit.usage import read_each_record
 
-        return read_usage
+        return read_each_record(read_usage)
 
     def resume(self, session: Session) -> ResumeCommand:
         native, _, branch = session.native_id.partition("/")

@@ -20,11 +20,11 @@ from store.model.entry import (
     Part,
     Text,
     Thinking,
-    Tokens,
     ToolCall,
     ToolResult,
 )
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
+from store.sources.kit.usage import tokens_from_usage
 from store.sources.opencode.outputs import read_full_output
 from store.sources.opencode.usage import read_usage
 
@@ -111,8 +111,8 @@ class OpencodeEntryReader:
         has_step_tokens = any(as_dict(part.data).get("type") == "step-finish" for part in parts)
         message_entry = _build_message_entry(message)
         if not has_step_tokens:
-            message_entry.tokens = _parse_tokens(message.data.get("tokens"))
             message_entry.usage = read_usage(message.data, message.data)
+            message_entry.tokens = tokens_from_usage(message_entry.usage)
         yield OpencodeEntry(message_entry, settled, message.id, "")
 
     def _parse_part(self, message: OpencodeMessage, part: OpencodePart, *, prompt: bool) -> NewEntry:
@@ -138,7 +138,7 @@ class OpencodeEntryReader:
                 return NewEntry(kind="event", role=role, text=as_str(data.get("name")))
             case _ if kind in _EVENT_TYPES:
                 usage = read_usage(data, message.data)
-                return NewEntry(kind="event", role=role, tokens=_parse_tokens(data.get("tokens")), usage=usage)
+                return NewEntry(kind="event", role=role, tokens=tokens_from_usage(usage), usage=usage)
         return NewEntry(kind="unknown", parts=(Opaque(kind, part.data),))
 
     def _parse_tool(self, data: Mapping[str, Json]) -> Iterator[Part]:
@@ -246,19 +246,6 @@ def _parse_attachment(data: Mapping[str, Json]) -> Attachment:
 def _duration_ms(times: Mapping[str, Json]) -> float | None:
     start, end = as_count(times.get("start")), as_count(times.get("end"))
     return float(end - start) if start and end >= start else None
-
-
-def _parse_tokens(value: Json) -> Tokens | None:
-    """Return the tokens. Some releases include reasoning in the output and others do not; the total shows which."""
-    usage = as_dict(value)
-    if not usage:
-        return None
-    input_tokens, output_tokens, reasoning = (as_count(usage.get(name)) for name in ("input", "output", "reasoning"))
-    cache_reads, cache_writes = (as_count(as_dict(usage.get("cache")).get(name)) for name in ("read", "write"))
-    excludes_reasoning = (
-        as_count(usage.get("total")) >= input_tokens + output_tokens + reasoning + cache_reads + cache_writes
-    )
-    return Tokens(input_tokens, output_tokens + reasoning * excludes_reasoning, cache_reads, cache_writes)
 
 
 def take_settled(entries: Iterable[OpencodeEntry], include_unsettled: bool) -> Iterator[OpencodeEntry]:

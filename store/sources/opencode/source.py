@@ -24,6 +24,7 @@ from store.sources.opencode.files import (
 
 if TYPE_CHECKING:
     from store.model.session import Session
+    from store.sources.contract import UsageReader
 
 
 class Opencode(Source):
@@ -75,6 +76,11 @@ class Opencode(Source):
         from store.sources.opencode.reader import open_reader
 
         return open_reader(Path(locator))
+
+    def usage_reader(self) -> UsageReader:
+        from store.sources.opencode.usage import read_recorded_usage
+
+        return read_recorded_usage
 
     def resume(self, session: Session) -> ResumeCommand:
         name, _, reverted = session.native_id.partition("/")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from store.errors import BadValue
 from store.model.entry import Json
 from store.model.usage import Usage, as_micro_dollars, as_tokens, mark_cache_write
 from store.sources.kit.jsonl import as_dict, as_str
+from store.text.validate import parse
 
 
 def read_usage(data: Mapping[str, Json], message: Mapping[str, Json]) -> Usage | None:
@@ -35,3 +37,36 @@ def read_usage(data: Mapping[str, Json], message: Mapping[str, Json]) -> Usage |
             cost=as_micro_dollars(data.get("cost")),
         )
     )
+
+
+def read_recorded_usage(records: Iterable[tuple[int, Json]]) -> Iterator[tuple[int, Usage]]:
+    """Yield the usage in stored records: rows of the database, or JSON of files. A message follows its parts."""
+    steps: dict[str, list[tuple[int, Mapping[str, Json]]]] = {}
+    for key, record in records:
+        row = as_dict(record)
+        data = _parse_data(row)
+        if message_id := as_str(row.get("message_id")) or as_str(row.get("messageID")):
+            if data.get("type") == "step-finish":
+                steps.setdefault(message_id, []).append((key, data))
+        else:
+            yield from _read_all(steps.pop(as_str(row.get("id")), [(key, data)]), data)
+    for own in steps.values():
+        yield from _read_all(own, {})
+
+
+def _read_all(
+    recorded: Iterable[tuple[int, Mapping[str, Json]]], message: Mapping[str, Json]
+) -> Iterator[tuple[int, Usage]]:
+    for key, data in recorded:
+        if (usage := read_usage(data, message)) is not None:
+            yield key, usage
+
+
+def _parse_data(row: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return what a row of the database holds. The JSON of a file is no row."""
+    if not isinstance(text := row.get("data"), str):
+        return row
+    try:
+        return as_dict(parse(text))
+    except BadValue:
+        return {}

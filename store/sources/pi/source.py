@@ -4,7 +4,7 @@ the last record is on the branch in use."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from store.sources.kit.transcript_source import Layout, TranscriptSource
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
-    from store.model.usage import Usage
+    from store.sources.contract import UsageReader
 
 
 _BEGINNING_BYTES = 64 * 1024
@@ -62,10 +62,11 @@ class Pi(TranscriptSource):
 
         return PiReader(root, self.files, PiRecordTree)
 
-    def usage_reader(self) -> Callable[[Json], Usage | None]:
+    def usage_reader(self) -> UsageReader:
+        from store.sources.kit.usage import read_each_record
         from store.sources.pi.usage import read_usage
 
-        return read_usage
+        return read_each_record(read_usage)
 
     def resume(self, session: Session) -> ResumeCommand:
         native, _, branch = session.native_id.partition("/")
