@@ -52,6 +52,7 @@ class ProcessTuning:
         resumed agent inherits the environment.
         """
         gc.disable()
+        _import_asyncio_without_tls()
         if _FRAMES_VARIABLE not in os.environ:
             os.environ[_FRAMES_VARIABLE] = FRAMES_PER_SECOND
             import_module("textual.constants")
@@ -92,3 +93,17 @@ def _return_large_blocks() -> None:
 
     with suppress(AttributeError):  # another C library has no such setting
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+
+
+def _import_asyncio_without_tls() -> None:
+    """Import `asyncio` as if Python had no TLS. Loading OpenSSL takes 4 ms, and the browser makes no connections.
+
+    A module that needs `ssl` can import it later.
+    """
+    if "asyncio" in sys.modules or "ssl" in sys.modules:
+        return
+    sys.modules["ssl"] = None  # type: ignore[assignment]  # the documented way to make an import fail
+    try:
+        import_module("asyncio")
+    finally:
+        del sys.modules["ssl"]

@@ -45,6 +45,8 @@ HEAVY = (
 # Prints what is loaded before the first screen is shown.
 BEGIN = """
 import sys
+from tui.tuning import ProcessTuning
+ProcessTuning.prepare_start()
 import store.store, tui.app
 print(*sorted(set(sys.argv[1:]) & set(sys.modules)))
 """
@@ -52,6 +54,7 @@ LATER = (
     "click",
     "hashlib",
     "pkgutil",
+    "ssl",
     "store.formats.content_blocks",
     "store.search.index",
     "store.model.entry",
@@ -60,6 +63,8 @@ LATER = (
     "store.search.hits",
     "store.sync.engine",
     "store.agent_api.convert",
+    "store.text.links",
+    "store.text.web_address",
     "tomllib",
     "tui.screens.conversation",
 )

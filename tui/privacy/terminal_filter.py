@@ -15,7 +15,6 @@ from rich.segment import Segment
 from textual.filter import LineFilter
 
 from store.text.sanitize import sanitize
-from store.text.web_address import is_safe_address
 
 if TYPE_CHECKING:
     from textual.color import Color
@@ -45,7 +44,12 @@ class TerminalFilter(LineFilter):
     def _has_forbidden_link(self, segment: Segment) -> bool:
         """Whether a link is not allowed: it must be a web address that hides nothing, and equal to the visible text."""
         link = segment.style.link if segment.style else None
-        return bool(link) and not (self._allow_addresses and link == segment.text and is_safe_address(link))
+        if not link or not self._allow_addresses or link != segment.text:
+            return bool(link)
+        # Imported here, because links are off by default.
+        from store.text.web_address import is_safe_address
+
+        return not is_safe_address(link)
 
     def _sanitize_segment(self, segment: Segment) -> Segment:
         style = segment.style

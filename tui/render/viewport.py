@@ -10,9 +10,7 @@ from typing import NamedTuple, Protocol
 from textual.content import Content
 from textual.style import Style
 
-from store.text.links import find_address_spans
 from store.text.sanitize import cell_width, expand_tabs, sanitize
-from store.text.web_address import is_safe_address
 from tui.render.styles import FAINT, StyledText, build_content, format_count
 
 HIT_STYLE = "bold $text-warning on $warning-muted"
@@ -131,6 +129,10 @@ class Viewport(NamedTuple):
 
 def _mark_addresses(line: Content) -> Content:
     """Mark each address with itself. The terminal filter removes the mark where only a part of it stands on a line."""
+    # Imported here, because links are off by default.
+    from store.text.links import find_address_spans
+    from store.text.web_address import is_safe_address
+
     for start, end in find_address_spans(line.plain):
         if is_safe_address(address := line.plain[start:end]):
             line = line.stylize(Style(link=address), start, end)
