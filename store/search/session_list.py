@@ -254,7 +254,8 @@ def _find_among_newest(
 ) -> tuple[list[int], Mapping[int, int]]:
     """Search only the newest sessions. Return the keys of those that match, and their last matching entries.
 
-    Returns nothing if fewer than `limit` of them match. Then all sessions must be searched.
+    Returns nothing if fewer than `limit` of them match. Then all sessions must be searched. Sessions that are not read
+    yet may be missing if enough others match.
     """
     from store.search.recent import (
         estimate_sessions_to_check,
@@ -282,7 +283,12 @@ def _find_among_newest(
 
     newest = read_candidates(CANDIDATES_PER_ROW * limit)
     last_hit_entries = find_last_hit_entries(store, query, [key for key, *_ in newest], now, limit=limit)
-    without_entry = find_quick_index_sessions(store, query).union(find_sessions_by_note(store, query))
+    with_note = set(find_sessions_by_note(store, query))
+    matching = _keep_matching(newest, last_hit_entries.keys() | with_note)
+    if len(matching) >= limit:
+        return matching[:limit], last_hit_entries
+    # Sessions that are not read yet are usually older, and their index takes long for a short prefix.
+    without_entry = find_quick_index_sessions(store, query) | with_note
     matching = _keep_matching(newest, last_hit_entries.keys() | without_entry)
     if (
         len(matching) < limit
