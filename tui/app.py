@@ -138,9 +138,17 @@ class Backscroll(PrivateApp["ResumePlan"]):
         self._terminal_filter = TerminalFilter(allow_addresses=self.settings.hyperlinks)
         self._draft = Draft()
         self.register_theme(THEME)
-        self.theme = self.settings.theme if self.settings.theme in self.available_themes else THEME.name
+        self._set_first_theme(self.settings.theme if self.settings.theme in self.available_themes else THEME.name)
         if not self.settings.motion:
             self.animation_level = "none"
+
+    def _set_first_theme(self, name: str) -> None:
+        """Set the theme before anything is styled. A change of the theme would parse all styles a second time."""
+        if self.available_themes[name].dark == self.current_theme.dark:
+            self.set_reactive(Backscroll.theme, name)
+            self.stylesheet.set_variables(self.get_css_variables())
+        else:
+            self.theme = name
 
     def get_default_screen(self) -> Screen[None]:
         store = self._stores[-1]
