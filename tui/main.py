@@ -34,12 +34,14 @@ def browse(path: Path, *, follow: bool = False, pick: bool = False, refusal: str
 
     A store with a `refusal` is temporary: edits would be lost, so they are refused with this sentence.
 
-    The worker process is started first of all: while it creates a new store and reads the newest sessions into it,
-    this process loads Textual.
+    For a new store, the worker process is started first of all: while it creates the store and reads the newest
+    sessions into it, this process loads Textual. For an existing one, the screen starts it after its first rows.
     """
     _require_terminal()
     is_new = follow and not path.exists()
-    worker = _start_worker(path, is_new) if follow else None
+    worker = _make_worker(path) if follow else None
+    if worker and is_new:
+        worker.start()
     ProcessTuning.prepare_start()
     from store.store import Store
     from tui.app import Backscroll
@@ -73,10 +75,10 @@ def _require_terminal() -> None:
         raise Refused("The browser needs a terminal. Use `backscroll list`, `show` and `search` instead.")
 
 
-def _start_worker(path: Path, is_new: bool) -> WorkerProcess:
+def _make_worker(path: Path) -> WorkerProcess:
     from store.sync.worker_process import WorkerProcess
 
-    return WorkerProcess(path, creates_store=is_new)
+    return WorkerProcess(path)
 
 
 def _print_to_stderr(sentence: str) -> None:

@@ -2,8 +2,7 @@
 
 The browser starts one worker and talks to it over stdin and stdout, one JSON object a line. This protocol is private.
 
-    browser to worker   {"start": true}          the store can be opened (sent unless the worker creates it)
-                        {"read": "native id"}    read this session next, because a person has opened it
+    browser to worker   {"read": "native id"}    read this session next, because a person has opened it
                         end of file              the browser is gone: stop
     worker to browser   {"event": "ready"}       the store can be opened
                         {"event": "progress", "done": 3, "total": 9, "found": {"Codex": 9}}
@@ -183,17 +182,14 @@ class Follower:
 # ── the process ───────────────────────────────────────────────────────────────────────────────────
 
 
-def main(path: str, creates_store: bool) -> None:
+def main(path: str) -> None:
     """Run the worker until stdin ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in the terminal is meant for the browser
     tune_worker()
-    commands = _read_commands()
-    if not creates_store:
-        next(commands, None)
     try:
         with Store.open(Path(path)) as store:
             _send(event="ready")
-            _follow(store, commands)
+            _follow(store, _read_commands())
     except StoreError as reason:
         _send(event="error", message=str(reason))
     except BrokenPipeError:
@@ -243,4 +239,4 @@ def _send(**message: object) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], creates_store="--create" in sys.argv[2:])
+    main(sys.argv[1])

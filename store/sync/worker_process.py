@@ -1,6 +1,6 @@
 """Starts the worker process, and exchanges messages with it. See `store.sync.worker` for the protocol.
 
-Only the standard library is loaded here, because the browser starts the worker before anything else.
+Only the standard library is loaded here, because the browser of a new store starts the worker before anything else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Message = Mapping[str, Any]
 class WorkerProcess:
     """The browser's side of one worker, which is started again when it stops."""
 
-    def __init__(self, path: Path, *, creates_store: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._messages: SimpleQueue[Message | None] = SimpleQueue()
         self._early_messages: deque[Message | None] = deque()
@@ -37,12 +37,16 @@ class WorkerProcess:
         self._starts: list[float] = []
         self._is_closed = False
         self._process: subprocess.Popen[str] | None = None
-        self._start(creates_store)
 
     @property
     def pid(self) -> int | None:
         """Return the process id, or None if no worker runs."""
         return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start the worker, unless it was started before."""
+        if not self._starts:
+            self._start()
 
     def restart(self) -> bool:
         """Start the worker again after it stopped. Returns False if it stopped too often."""
@@ -50,13 +54,8 @@ class WorkerProcess:
         self._starts = [start for start in self._starts if now - start < RESTART_PERIOD_SECONDS]
         if self._is_closed or len(self._starts) > MAX_RESTARTS:
             return False
-        self._start(creates_store=False)
-        self.allow_start()
+        self._start()
         return self._process is not None
-
-    def allow_start(self) -> None:
-        """Let the worker open the store, once the browser has migrated it."""
-        self._send({"start": True})
 
     def read_next(self, native_id: str) -> None:
         """Ask the worker to read this session before the others."""
@@ -98,12 +97,11 @@ class WorkerProcess:
             process.kill()
             process.wait()
 
-    def _start(self, creates_store: bool) -> None:
-        options = ["--create"] if creates_store else []
+    def _start(self) -> None:
         self._starts.append(time.monotonic())
         try:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "store.sync.worker", str(self._path), *options],
+                [sys.executable, "-P", "-m", "store.sync.worker", str(self._path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

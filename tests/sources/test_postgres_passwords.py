@@ -131,7 +131,7 @@ def test_the_worker_of_the_browser_has_no_password_in_its_command_line(
     monkeypatch.setenv("SESSION_SERVICE_URI", f"postgresql://ana:{SECRET}@127.0.0.1:{silent_server}/dak")
     worker = WorkerProcess(store.path)
     try:
-        worker.allow_start()
+        worker.start()
         messages = [next(worker.messages()) for _ in range(2)]
         assert worker.pid
         assert SECRET not in f"{processes_below(worker.pid)}{messages}"

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from browser_driver import screen_text, session_list, wait_for_text, wait_until
@@ -56,8 +55,9 @@ class RecordingWorker(WorkerProcess):
 
 
 @contextmanager
-def running_worker(path: Path, **options: Any) -> Iterator[WorkerProcess]:
-    worker = WorkerProcess(path, **options)
+def running_worker(path: Path) -> Iterator[WorkerProcess]:
+    worker = WorkerProcess(path)
+    worker.start()
     try:
         yield worker
     finally:
@@ -108,7 +108,7 @@ def add_session(history: Path, prompt: str) -> None:
 
 @pytest.mark.usefixtures("history")
 def test_worker_creates_a_new_store_with_the_sessions_of_this_machine(path: Path) -> None:
-    with running_worker(path, creates_store=True) as worker:
+    with running_worker(path) as worker:
         worker.wait_for_rows(TIMEOUT_SECONDS)
         with Store.open(path) as store:
             assert store.sessions.newest()
@@ -116,12 +116,12 @@ def test_worker_creates_a_new_store_with_the_sessions_of_this_machine(path: Path
 
 
 @pytest.mark.usefixtures("history")
-def test_worker_leaves_an_existing_store_closed_until_it_may_start(path: Path) -> None:
-    Store.open(path).close()
+def test_worker_is_started_once(path: Path) -> None:
+    assert WorkerProcess(path).pid is None
     with running_worker(path) as worker:
-        time.sleep(0.5)
-        assert titles(path) == set()
-        worker.allow_start()
+        pid = worker.pid
+        worker.start()
+        assert worker.pid == pid
         wait_for_event(worker, "idle")
         assert titles(path)
 
@@ -134,15 +134,14 @@ def test_worker_packs_the_store_when_nothing_else_is_to_be_done(path: Path) -> N
         for n in range(3):
             store.append_message("long", "user", f"{n} " * 50_000)
         assert store.row(count_unpacked)[0]
-        with running_worker(path) as worker:
-            worker.allow_start()
+        with running_worker(path):
             wait_for(lambda: not store.row(count_unpacked)[0])
         assert store.row("select count(*) from blocks where packed = 1")[0]
 
 
 @pytest.mark.usefixtures("history")
 def test_worker_yields_to_the_browser_once_the_sessions_are_listed(path: Path) -> None:
-    with running_worker(path, creates_store=True) as worker:
+    with running_worker(path) as worker:
         wait_for_event(worker, "idle")
         assert worker._process is not None
         pid = worker._process.pid
@@ -159,21 +158,20 @@ def test_worker_derives_the_usage_of_sessions_that_were_stored_before_it_was_kep
         with store.transaction() as connection:
             connection.execute("delete from usage")
             connection.execute("update sessions set usage_version = 0")
-        with running_worker(path) as worker:
-            worker.allow_start()
+        with running_worker(path):
             wait_for(lambda: not count_without_usage(store))
         assert store.usage.collect("month").totals == expected
 
 
 def test_worker_reads_what_an_agent_writes_meanwhile(history: Path, path: Path) -> None:
-    with running_worker(path, creates_store=True) as worker:
+    with running_worker(path) as worker:
         wait_for_event(worker, "idle")
         add_session(history, "A question asked while the browser is open")
         wait_for(lambda: "A question asked while the browser is open" in titles(path))
 
 
 def test_worker_finds_an_agent_that_is_new_on_this_machine(home: Path, path: Path) -> None:
-    with running_worker(path, creates_store=True) as worker:
+    with running_worker(path) as worker:
         assert wait_for_event(worker, "idle")["found"] == {}
         shutil.copytree(DATA / "codex", home / ".codex")
         assert wait_for_event(worker, "idle")["found"]["Codex"] > 0
@@ -185,7 +183,6 @@ def test_worker_waits_while_another_sync_holds_the_lock(path: Path) -> None:
     with Path(f"{path}.sync").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with running_worker(path) as worker:
-            worker.allow_start()
             wait_for_event(worker, "ready")
             time.sleep(0.7)
             assert titles(path) == set()
@@ -195,7 +192,8 @@ def test_worker_waits_while_another_sync_holds_the_lock(path: Path) -> None:
 
 @pytest.mark.usefixtures("history")
 def test_worker_ends_when_its_input_ends(path: Path) -> None:
-    worker = WorkerProcess(path, creates_store=True)
+    worker = WorkerProcess(path)
+    worker.start()
     pid = worker.pid
     assert pid is not None
     wait_for_event(worker, "idle")
@@ -207,7 +205,7 @@ def test_worker_ends_when_its_input_ends(path: Path) -> None:
 def test_worker_ends_when_its_browser_is_killed(path: Path) -> None:
     program = (
         "import sys, time; from pathlib import Path; from store.sync.worker_process import WorkerProcess;"
-        "worker = WorkerProcess(Path(sys.argv[1]), creates_store=True); print(worker.pid, flush=True); time.sleep(600)"
+        "worker = WorkerProcess(Path(sys.argv[1])); worker.start(); print(worker.pid, flush=True); time.sleep(600)"
     )
     browser = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
     assert browser.stdout is not None
@@ -239,7 +237,6 @@ def test_worker_reports_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_bytes(b"this is not a database, and long enough not to be taken for an empty one" * 20)
     with running_worker(path) as worker:
-        worker.allow_start()
         assert wait_for_event(worker, "error")["message"].endswith(".")
 
 

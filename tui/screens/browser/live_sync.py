@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LiveSync:
-    """Lets the worker process sync, shows its progress in the top bar, and shows a banner on the first run."""
+    """Starts the worker process, shows its progress in the top bar, and shows a banner on the first run."""
 
     def __init__(self, screen: BrowserScreen, worker: WorkerProcess | None, *, is_new_store: bool) -> None:
         self.is_first_run = is_new_store
@@ -24,11 +24,11 @@ class LiveSync:
         self._worker = worker
 
     def start(self) -> None:
-        """Let the worker sync, and show what it reports."""
+        """Start the worker, and show what it reports."""
         if self._worker is None:
             return
         self.is_first_run = self.is_first_run or not self._screen.sessions.keys
-        self._worker.allow_start()
+        self._worker.start()
         Thread(target=self._receive_messages, args=(self._worker,), daemon=True).start()
 
     def read_next(self, native_id: str) -> None:
