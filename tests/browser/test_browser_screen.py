@@ -202,11 +202,11 @@ async def test_a_quick_answer_is_shown_once(filled_store: Store, monkeypatch: py
 
     async with make_browser(filled_store).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
-        await pilot.press("slash", "r")
+        await pilot.press("slash", *"ren")
         await wait_for_text(pilot, "found")
         await pilot.app.workers.wait_for_complete()
         monkeypatch.setattr(SessionListView, "show", noting)
-        await pilot.press("e")
+        await pilot.press("a")
         await wait_until(pilot, lambda: len(shown) == 2)
         await pilot.app.workers.wait_for_complete()
         assert shown == [True, True], "the first answer has all matches, because they are few"
