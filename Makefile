@@ -103,7 +103,7 @@ COMPILE = $(LOCK_ENV)/bin/uv pip compile --quiet --upgrade --universal --python-
 lock:
 	$(PYTHON) -m venv $(LOCK_ENV)
 	$(LOCK_ENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(COMPILE) --extra checkout --extra images --output-file requirements.lock
+	$(COMPILE) --extra checkout --extra images --extra leaks --output-file requirements.lock
 	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(COMPILE) --extra dev-adk --constraint requirements-dev.lock --output-file requirements-adk.lock
 

@@ -92,3 +92,7 @@ class KeyFileUnsafe(StoreError):
 
 class KeyringUnavailable(StoreError):
     "The system keyring is not available."
+
+
+class ScanFailed(StoreError):
+    "The text could not be scanned for leaks."

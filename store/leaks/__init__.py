@@ -1,0 +1,1 @@
+"""This package finds keys, tokens and passwords in texts and files."""

@@ -1,0 +1,261 @@
+"""This module finds secrets in texts.
+
+An automaton finds the keywords of all rules in one pass over the text. A rule's pattern is tried only where one of its
+keywords occurs, so hundreds of rules cost hardly more than one. Both need the extra `leaks`. Without it, a few rules
+run with Python's own `re`; then `Scanner.is_complete` is false, and every output must say so with `Scanner.limits`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from store.errors import ScanFailed
+from store.leaks.checks import is_placeholder_password
+from store.leaks.rule_table import RULES, RULES_BY_ID
+from store.leaks.rules import MASK, Rule, Tier
+
+OWN_SECRET = "own-secret"  # noqa: S105 - the name of a rule
+ENVIRONMENT_VARIABLE = "environment-variable"
+
+MIN_VALUE_CHARS = 8
+"""Shorter values of secrets are not searched, because they would be found in ordinary words."""
+
+MAX_SECRET_BYTES = 65_536
+"""Limits what one match can hold, so that a hostile text takes no more than linear time."""
+
+_CONTEXT_BYTES = 120
+"""How far before its keyword a token may begin."""
+
+_WORD_BYTES = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
+_ESCAPES = frozenset(b"nrtbf")
+_CREDENTIAL_NAME = re.compile(r"(?i)key|token|secret|passw|pwd|credential|auth")
+_INCOMPLETE = "Only {count} of {total} rules were used. Install `backscroll[leaks]` for all of them."
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Is one secret in a text: the rule that found it, and where the secret itself begins and ends."""
+
+    rule: str
+    tier: Tier
+    start: int
+    end: int
+
+
+class Engine(Protocol):
+    """Finds keywords and compiles patterns, in bytes."""
+
+    def compile(self, pattern: bytes) -> Any: ...
+
+    def find_keywords(self, data: bytes) -> Iterable[tuple[int, int, int]]:
+        """Return the number of each keyword that occurs, and where it begins and ends."""
+        ...
+
+
+class FastEngine:
+    """Uses ahocorasick-rs and RE2."""
+
+    def __init__(self, keywords: list[bytes]) -> None:
+        import ahocorasick_rs
+        import re2
+
+        self._automaton = ahocorasick_rs.BytesAhoCorasick(keywords, implementation=ahocorasick_rs.Implementation.DFA)
+        self._options = re2.Options()
+        self._options.encoding = re2.Options.Encoding.LATIN1
+        self._options.log_errors = False  # a pattern may contain a secret
+        self._compile = re2.compile
+
+    def compile(self, pattern: bytes) -> Any:
+        return self._compile(pattern, self._options)
+
+    def find_keywords(self, data: bytes) -> Iterable[tuple[int, int, int]]:
+        return self._automaton.find_matches_as_indexes(data, overlapping=True)
+
+
+class PlainEngine:
+    """Uses what Python has. It is fast enough for a few keywords."""
+
+    def __init__(self, keywords: list[bytes]) -> None:
+        self._keywords = keywords
+
+    def compile(self, pattern: bytes) -> Any:
+        return re.compile(pattern)
+
+    def find_keywords(self, data: bytes) -> Iterator[tuple[int, int, int]]:
+        for number, keyword in enumerate(self._keywords):
+            start = data.find(keyword)
+            while start >= 0:
+                yield number, start, start + len(keyword)
+                start = data.find(keyword, start + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _CompiledRule:
+    rule: Rule
+    pattern: Any
+    may_not_follow: frozenset[int]
+
+
+class Scanner:
+    """Finds secrets with a list of rules. One scanner can be used for any number of texts."""
+
+    def __init__(self, rules: Iterable[Rule], *, is_complete: bool) -> None:
+        self.is_complete = is_complete
+        """Says whether every rule is used. If not, `limits` is a sentence for the person who reads the result."""
+        by_keyword: dict[bytes, list[Rule]] = {}
+        self.rules = tuple(rules)
+        for rule in self.rules:
+            for keyword in rule.keywords:
+                by_keyword.setdefault(_encode(keyword).lower(), []).append(rule)
+        engine: Engine = (FastEngine if is_complete else PlainEngine)(list(by_keyword))
+        self._find_keywords = engine.find_keywords
+        compiled = {
+            rule.id + rule.pattern: _CompiledRule(
+                rule, engine.compile(_encode(rule.pattern)), frozenset(rule.may_not_follow.encode())
+            )
+            for rule in self.rules
+        }
+        self._rules = [[compiled[rule.id + rule.pattern] for rule in found] for found in by_keyword.values()]
+
+    @property
+    def limits(self) -> str:
+        """Say which rules were not used, or nothing if all were."""
+        if self.is_complete:
+            return ""
+        return _INCOMPLETE.format(count=sum(rule.is_builtin for rule in RULES), total=len(RULES))
+
+    def scan(self, text: str) -> list[Match]:
+        """Return the secrets in a text, in order. Their positions count characters."""
+        data = _encode(text)
+        matches = self.scan_bytes(data)
+        return matches if len(data) == len(text) else list(_count_characters(data, matches))
+
+    def scan_bytes(self, data: bytes) -> list[Match]:
+        """Return the secrets in UTF-8 text, in order. Their positions count bytes."""
+        try:
+            return _drop_overlaps(list(self._find_matches(data)))
+        except MemoryError:
+            raise
+        except Exception as error:
+            # The message of another library's error might contain the text, so only its type is reported.
+            raise ScanFailed(f"A text of {len(data)} bytes could not be scanned ({type(error).__name__}).") from None
+
+    def _find_matches(self, data: bytes) -> Iterator[Match]:
+        ends: dict[str, int] = {}
+        for number, start, _ in self._find_keywords(data.lower()):
+            for compiled in self._rules[number]:
+                rule = compiled.rule
+                if start < ends.get(rule.id, 0):
+                    continue
+                if rule.starts_with_keyword:
+                    if rule.needs_boundary and not _is_boundary(data, start):
+                        continue
+                    found = compiled.pattern.match(data, start, start + MAX_SECRET_BYTES)
+                else:
+                    found = compiled.pattern.search(data, max(start - _CONTEXT_BYTES, 0), start + MAX_SECRET_BYTES)
+                if found is not None and (match := _judge(compiled, data, *found.span(1))):
+                    ends[rule.id] = match.end
+                    yield match
+
+
+def load_scanner(values: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> Scanner:
+    """Make a scanner with all rules, or with a few if the extra `leaks` is not installed.
+
+    It also finds `values`, such as those of the store's own secrets, and the values of variables in `environment` whose
+    names look like those of credentials.
+    """
+    is_complete = has_extra()
+    rules = [rule for rule in RULES if is_complete or rule.is_builtin]
+    rules += [_exact_rule(OWN_SECRET, value) for value in set(values) if len(value) >= MIN_VALUE_CHARS]
+    rules += [_exact_rule(ENVIRONMENT_VARIABLE, value) for value in _list_credentials(environment or {})]
+    return Scanner(rules, is_complete=is_complete)
+
+
+def has_extra() -> bool:
+    """Return whether the packages of the extra `leaks` are installed."""
+    try:
+        import ahocorasick_rs  # noqa: F401
+        import re2  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def mask(rule: str) -> str:
+    """Return what may be shown of a secret: how all tokens of its kind begin, and nothing of its own."""
+    known = RULES_BY_ID.get(rule)
+    return (known.prefix if known else "") + MASK
+
+
+def _list_credentials(environment: Mapping[str, str]) -> set[str]:
+    return {
+        value
+        for name, value in environment.items()
+        if _CREDENTIAL_NAME.search(name)
+        and len(value) >= MIN_VALUE_CHARS
+        and not value.startswith(("/", "~"))
+        and not is_placeholder_password(value)
+    }
+
+
+def _exact_rule(rule_id: str, value: str) -> Rule:
+    return Rule(
+        rule_id,
+        Tier.CERTAIN,
+        keywords=(value,),
+        pattern=f"({re.escape(value)})",
+        source="",
+        example="",
+        needs_boundary=False,
+        is_harmless=lambda value: False,
+    )
+
+
+def _judge(compiled: _CompiledRule, data: bytes, start: int, end: int) -> Match | None:
+    """Return a match if the value at this place is complete and no example."""
+    rule = compiled.rule
+    if data[end : end + 1] and data[end] in compiled.may_not_follow:
+        return None
+    if not rule.starts_with_keyword and not _is_boundary(data, start):
+        return None
+    value = data[start:end].decode("utf-8", "surrogatepass").rstrip(".")
+    if rule.is_harmless(value):
+        return None
+    is_doubtful = rule.has_checksum is not None and not rule.has_checksum(value)
+    tier = Tier.POSSIBLE if is_doubtful else rule.tier
+    return Match(rule.id, tier, start, start + len(_encode(value)))
+
+
+def _is_boundary(data: bytes, start: int) -> bool:
+    """Return whether a word can begin here. The letter of an escape like `\\n` in JSON does not count as one."""
+    if start == 0 or data[start - 1] not in _WORD_BYTES:
+        return True
+    return start > 1 and data[start - 1] in _ESCAPES and data[start - 2] == 0x5C
+
+
+def _drop_overlaps(matches: list[Match]) -> list[Match]:
+    """Keep the surest of the matches that overlap, and the longest of equally sure ones."""
+    kept: list[Match] = []
+    for match in sorted(matches, key=lambda match: (match.start, match.tier.rank, -match.end)):
+        if not kept or match.start >= kept[-1].end:
+            kept.append(match)
+        elif (match.tier.rank, kept[-1].end - kept[-1].start) < (kept[-1].tier.rank, match.end - match.start):
+            kept[-1] = match
+    return kept
+
+
+def _count_characters(data: bytes, matches: list[Match]) -> Iterator[Match]:
+    characters = position = 0
+    for match in matches:
+        characters += len(data[position : match.start].decode("utf-8", "surrogatepass"))
+        length = len(data[match.start : match.end].decode("utf-8", "surrogatepass"))
+        yield Match(match.rule, match.tier, characters, characters + length)
+        characters += length
+        position = match.end
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

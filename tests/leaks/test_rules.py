@@ -1,0 +1,67 @@
+"""Checks the table of rules: every kind finds its example, says where it comes from, and cannot be confused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from store.leaks.checks import compute_checksum
+from store.leaks.rule_table import RULES
+from store.leaks.rules import Tier
+from store.leaks.scanner import Scanner, load_scanner
+
+SCANNER = load_scanner()
+
+
+@pytest.fixture
+def plain_scanner() -> Scanner:
+    return Scanner([rule for rule in RULES if rule.is_builtin], is_complete=False)
+
+
+def test_the_extra_is_installed_for_the_tests() -> None:
+    assert SCANNER.is_complete
+    assert SCANNER.limits == ""
+
+
+def test_there_are_at_least_150_kinds_with_names_of_their_own() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES) >= 150
+
+
+def test_every_rule_finds_its_example_in_a_sentence_and_in_json() -> None:
+    for rule in RULES:
+        for text in (f"It said: {rule.example} and ended.", f'{{"text":"It said:\\n{rule.example}\\nand"}}'):
+            found = [match for match in SCANNER.scan(text) if match.rule == rule.id]
+            assert [match.tier for match in found] == [rule.tier], text
+
+
+def test_every_rule_names_its_source_and_has_keywords_in_lower_case() -> None:
+    for rule in RULES:
+        assert len(rule.source) >= 5, rule.id
+        assert rule.keywords, rule.id
+        assert all(len(keyword) >= 3 and keyword == keyword.lower() for keyword in rule.keywords), rule.id
+
+
+def test_every_pattern_is_also_one_for_python() -> None:
+    for rule in RULES:
+        re.compile(rule.pattern.encode())
+
+
+def test_the_plain_scanner_finds_the_examples_of_its_rules_and_says_that_it_is_limited(plain_scanner: Scanner) -> None:
+    builtin = [rule for rule in RULES if rule.is_builtin]
+    assert 10 <= len(builtin) <= 40
+    for rule in builtin:
+        assert rule.id in [match.rule for match in plain_scanner.scan(f"a {rule.example} b")], rule.id
+    assert f"Only {len(builtin)} of {len(RULES)} rules" in plain_scanner.limits
+
+
+def test_a_wrong_checksum_makes_a_token_only_possible() -> None:
+    body = "k3JdP0sLmQ7vRtX2yZb9NcWe5Hf8Ga"
+    right, wrong = f"ghp_{body}{compute_checksum(body)}", f"ghp_{body}{compute_checksum(body[::-1])}"
+    assert [match.tier for match in SCANNER.scan(right)] == [Tier.CERTAIN]
+    assert [match.tier for match in SCANNER.scan(wrong)] == [Tier.POSSIBLE]
+
+
+def test_the_checksum_is_the_crc32_in_base_62() -> None:
+    # 0xCBF43926 is the well-known CRC32 of these digits.
+    assert compute_checksum("123456789") == "3jZRME"
