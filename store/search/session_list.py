@@ -290,10 +290,8 @@ def _find_among_newest(
     # Sessions that are not read yet are usually older, and their index takes long for a short prefix.
     without_entry = find_quick_index_sessions(store, query) | with_note
     matching = _keep_matching(newest, last_hit_entries.keys() | without_entry)
-    if (
-        len(matching) < limit
-        and (more := estimate_sessions_to_check(store, query, limit - len(matching))) < MAX_CANDIDATES
-    ):
+    missing = limit - len(matching)
+    if missing > 0 and (more := estimate_sessions_to_check(store, query, missing)) < MAX_CANDIDATES:
         older = read_candidates(more, offset=len(newest))
         last_hit_entries |= find_last_hit_entries_by_index(
             store, query, {key: (head, tail) for key, _, head, tail in older if head}, now
