@@ -4,6 +4,7 @@ import re
 import unicodedata
 
 import pytest
+from documents.hostile_text import TERMINAL_PAYLOADS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,21 +40,6 @@ SCRIPTS = {
     "heart and keycap": "❤️ 1️⃣ ☎︎",
     "flag": "🇩🇪🇯🇵",
     "code": "def f(x):\n\treturn x[0]  # [bold]not markup[/]\n",
-}
-
-PAYLOADS = {
-    "OSC 52 writes the clipboard": "\x1b]52;c;cm0gLXJmIC8=\x07",
-    "OSC 52, string terminator": "\x1b]52;c;cm0gLXJmIC8=\x1b\\",
-    "OSC 8 hides a link": "\x1b]8;;https://example.com\x1b\\click\x1b]8;;\x1b\\",
-    "OSC 0 sets the title": "\x1b]0;title\x07",
-    "DECRQSS makes the terminal answer": "\x1bP$q\x22p\x1b\\",
-    "CSI clears the screen": "\x1b[2J\x1b[H",
-    "CSI asks for the cursor": "\x1b[6n",
-    "8-bit CSI": "\x9b2J",
-    "8-bit OSC": "\x9d52;c;cm0gLXJmIC8=\x9c",
-    "8-bit DCS": "\x90$q\x22p\x9c",
-    "overwriting the line": "rm -rf /\rls       \x08\x08",
-    "noise": "\x00\x07\x0b\x0c\x0e\x0f\x1a\x7f",
 }
 
 
@@ -101,7 +87,7 @@ def test_the_writing_of_people_is_unchanged(text: str) -> None:
     assert sanitize(text) == text
 
 
-@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS.keys())
+@pytest.mark.parametrize("payload", TERMINAL_PAYLOADS.values(), ids=TERMINAL_PAYLOADS.keys())
 def test_no_payload_survives(payload: str) -> None:
     assert find_controls(payload)
     for shown in (sanitize(payload), one_line(payload), one_line(payload, 20)):

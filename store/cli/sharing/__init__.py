@@ -1,0 +1,1 @@
+"""This package has the commands that let conversations and files leave the store."""
