@@ -46,6 +46,7 @@ COMMANDS = {
     "summary": "store.cli.summary:summary",
     "facts": "store.cli.facts:facts",
     "secrets": "store.cli.secrets:secrets",
+    "leaks": "store.cli.leaks:leaks",
     "publish": "store.cli.sharing.published:publish",
     "published": "store.cli.sharing.published:published",
     "resolve": "store.cli.sharing.published:resolve",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from store.model.entry import Entry, Json, PairedCall, Turn, part_to_json
 from store.model.knowledge import Edit, ExposedSecret, Fact, Hit, Note, PublishedFile, SecretInfo, Summary
+from store.model.leak import Leak, NotScanned
 from store.model.session import Session, entry_id
 from store.model.status import find_status
 from store.model.usage import MICRO_DOLLARS
@@ -319,4 +320,38 @@ def edit_to_json(edit: Edit) -> JsonObject:
         "undoes": edit.undoes,
         "undone_by": edit.undone_by,
         "purged": edit.blanked,
+    }
+
+
+def leaks_to_json(
+    leaks: Sequence[Leak], scanned: Mapping[str, int], not_scanned: Sequence[NotScanned], limits: str
+) -> JsonObject:
+    return {
+        "leaks": [leak_to_json(leak) for leak in leaks],
+        "scanned": dict(scanned),
+        "not_scanned": [item._asdict() for item in not_scanned],
+        "limits": limits or None,
+    }
+
+
+def leak_to_json(leak: Leak) -> JsonObject:
+    return {
+        "fingerprint": leak.fingerprint,
+        "rule": leak.rule,
+        "tier": leak.tier,
+        "masked": leak.masked,
+        "places": [
+            {
+                "session": place.session_id,
+                "entry": place.entry,
+                "field": place.field,
+                "path": place.path,
+                "line": place.line,
+            }
+            for place in leak.places
+        ],
+        "first_at": leak.first_at,
+        "last_at": leak.last_at,
+        "ignored": leak.ignored,
+        "rotated": leak.rotated,
     }

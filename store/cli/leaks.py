@@ -1,0 +1,93 @@
+"""This module defines the command group `leaks`. No output of it ever contains a secret."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from store.cli import json_output, output
+from store.cli.options import json_option
+from store.cli.output import Span, Style, TerminalText, format_age, format_count
+from store.model.leak import Leak, LeakPlace, NotScanned
+
+_MAX_NAMED = 10
+"""Is how many files of one reason a terminal or a log gets to see. The JSON has them all."""
+
+_TIER_STYLES: Mapping[str, Style] = {"certain": "bad", "likely": "hit", "possible": "quiet"}
+
+
+@click.group()
+def leaks() -> None:
+    """Find keys, tokens and passwords."""
+
+
+@leaks.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--environment", is_flag=True, help="Also look for values of your environment variables.")
+@json_option
+def scan(paths: Sequence[Path], environment: bool, as_json: bool) -> None:
+    """Scan files and folders, without a store.
+
+    The exit status is 3 if a PATH cannot be read, otherwise 1 if something certain is found. Values are never printed.
+    """
+    from store.leaks.file_scan import FileScan
+    from store.leaks.scanner import load_scanner
+
+    scanner = load_scanner(environment=os.environ if environment else None)
+    result = FileScan(scanner)
+    for path in paths:
+        result.scan(path)
+    found = result.leaks
+    scanned = {"texts": result.texts, "bytes": result.bytes, "files": result.files}
+    if as_json:
+        output.emit_json(
+            json_output.leaks_to_json(found, scanned, [*result.unreadable, *result.not_scanned], scanner.limits)
+        )
+    else:
+        _print_leaks(found)
+        output.notify(f"{format_count(result.files, 'file')} scanned, {result.bytes / 1e6:,.1f} MB.")
+        _notify_not_scanned(result.not_scanned)
+    for item in result.unreadable:
+        output.notify(f"Cannot read {item.path}: {item.reason}.")
+    if scanner.limits:
+        output.notify(scanner.limits)
+    if result.unreadable:
+        raise click.exceptions.Exit(3)
+    if any(leak.tier == "certain" for leak in found):
+        raise click.exceptions.Exit(1)
+
+
+def _print_leaks(found: Sequence[Leak]) -> None:
+    """Print a line for each place. The first line of a leak also says what it is."""
+    rows: list[list[Span]] = []
+    for leak in found:
+        for place in leak.places:
+            rows.append(
+                [
+                    leak.fingerprint,
+                    TerminalText(leak.tier, _TIER_STYLES[leak.tier]),
+                    TerminalText(leak.rule, "name"),
+                    leak.masked,
+                    format_age(leak.last_at),
+                    _format_place(place),
+                ]
+            )
+    output.print_table(["fingerprint", "tier", "rule", "masked", ":age", "place"], rows)
+
+
+def _format_place(place: LeakPlace) -> str:
+    where = place.entry or place.session_id or place.path or ""
+    if place.line is not None:
+        where += f":{place.line}"
+    return f"{where} ({place.field})" if place.field else where
+
+
+def _notify_not_scanned(not_scanned: Sequence[NotScanned]) -> None:
+    for reason, count in Counter(item.reason for item in not_scanned).most_common():
+        names = [item.path for item in not_scanned if item.reason == reason]
+        more = f" and {count - _MAX_NAMED} more" if count > _MAX_NAMED else ""
+        output.notify(f"Not looked into ({reason}): {', '.join(names[:_MAX_NAMED])}{more}.")
