@@ -142,11 +142,9 @@ def _check_text(scope: _CheckScope) -> Iterator[Finding]:
 
 def _check_schema(scope: _CheckScope) -> Iterator[Finding]:
     """Compare the schema with that of a new store, because triggers and indexes enforce the rules of the store."""
-    from sqlite_utils import Database
-
     from store.database.migrations import migrations
 
-    fresh = Database(memory=True)
+    fresh = sqlite3.connect(":memory:", isolation_level=None)
     migrations.apply(fresh)
     select_schema = "select name, type, sql from sqlite_master where sql is not null"
     expected = {name: (kind, sql) for name, kind, sql in fresh.execute(select_schema)}

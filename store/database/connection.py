@@ -14,8 +14,7 @@ from store.errors import BadValue, Busy, Damaged, Refused, StoreError, TooNew, U
 from store.paths import make_private_folder, refuse_planted
 
 SCHEMA_VERSION = 20
-"""Equals the number of migrations. It is repeated here because `store.database.migrations` imports sqlite-utils, which
-an ordinary start does not need."""
+"""Equals the number of migrations. It is repeated here because an ordinary start does not need to load them."""
 
 LAST_REINDEXING_MIGRATION = 11
 """Is the number of the last migration that leaves the search index empty."""
@@ -180,8 +179,6 @@ def _read_schema_version(path: Path, connection: sqlite3.Connection) -> int:
 
 
 def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object], notify: Notify) -> None:
-    from sqlite_utils import Database
-
     from store.database.backup import back_up_before_migration
     from store.database.migrations import migrations
 
@@ -196,7 +193,7 @@ def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], o
         if 0 < version < LAST_REWRITING_MIGRATION:
             back_up_before_migration(path, connection, notify)
         if version < SCHEMA_VERSION:
-            migrations.apply(Database(connection))
+            migrations.apply(connection)
             if 0 < version < LAST_REINDEXING_MIGRATION:
                 reindex()
             connection.execute(f"pragma application_id = {APPLICATION_ID:d}")

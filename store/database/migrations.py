@@ -3,18 +3,76 @@
 New and old files run through the same migrations. A migration is never edited after its release, and its name is stored
 in the file. When one changes or deletes existing rows, set `LAST_REWRITING_MIGRATION` to its number, so that a backup
 is made before it.
+
+The names are stored in the table that sqlite-utils uses for migrations, so that its tools can read them. Its own class
+is not used: a new store would wait three times as long for the import of sqlite-utils as for its tables.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
 
-from sqlite_utils import Migrations
+_CREATE_TABLE = """
+create table if not exists "_sqlite_migrations" (
+   "id" INTEGER PRIMARY KEY,
+   "migration_set" TEXT,
+   "name" TEXT,
+   "applied_at" TEXT
+)
+"""
+_CREATE_INDEX = """
+CREATE UNIQUE INDEX if not exists "idx__sqlite_migrations_migration_set_name"
+    ON "_sqlite_migrations" ("migration_set", "name")"""
+"""Is spelled as sqlite-utils does, because the doctor compares the indexes of a store with those of a new one."""
+_HAS_TABLE = "select 1 from sqlite_master where type = 'table' and name = '_sqlite_migrations'"
+_SELECT_APPLIED = "select name from _sqlite_migrations where migration_set = ?"
+_INSERT_APPLIED = "insert into _sqlite_migrations (migration_set, name, applied_at) values (?, ?, ?)"
 
-if TYPE_CHECKING:
-    from sqlite_utils import Database
 
-migrations = Migrations("backscroll")
+class Database(Protocol):
+    """Executes SQL: a connection, or a database of sqlite-utils."""
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> Any: ...
+
+
+class Migration(NamedTuple):
+    name: str
+    run: Callable[[Database], None]
+
+
+class MigrationSet:
+    """Holds the migrations in their order, and applies those that a database does not have yet."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.migrations: list[Migration] = []
+
+    def add(self, run: Callable[[Database], None]) -> Callable[[Database], None]:
+        """Add a function as the last migration. It is named after the function."""
+        self.migrations.append(Migration(run.__name__, run))
+        return run
+
+    def pending(self, db: Database) -> list[Migration]:
+        """Return the migrations that the database does not have yet."""
+        applied = set()
+        if db.execute(_HAS_TABLE).fetchone():
+            applied = {name for (name,) in db.execute(_SELECT_APPLIED, (self._name,))}
+        return [migration for migration in self.migrations if migration.name not in applied]
+
+    def apply(self, db: Database, stop_before: str = "") -> None:
+        """Run the pending migrations, or only those before the named one. The caller has begun a transaction."""
+        db.execute(_CREATE_TABLE)
+        db.execute(_CREATE_INDEX)
+        for migration in self.pending(db):
+            if migration.name == stop_before:
+                return
+            migration.run(db)
+            db.execute(_INSERT_APPLIED, (self._name, migration.name, str(datetime.now(UTC))))
+
+
+migrations = MigrationSet("backscroll")
 
 
 def _execute(db: Database, statements: str) -> None:
@@ -27,102 +85,102 @@ def _execute(db: Database, statements: str) -> None:
             db.execute(statement)
 
 
-@migrations()
+@migrations.add
 def m001_sessions_and_entries(db: Database) -> None:
     _execute(db, CONVERSATIONS)
 
 
-@migrations()
+@migrations.add
 def m002_knowledge(db: Database) -> None:
     _execute(db, KNOWLEDGE)
 
 
-@migrations()
+@migrations.add
 def m003_secrets(db: Database) -> None:
     _execute(db, SECRETS)
 
 
-@migrations()
+@migrations.add
 def m004_search(db: Database) -> None:
     _execute(db, SEARCH)
 
 
-@migrations()
+@migrations.add
 def m005_sources(db: Database) -> None:
     _execute(db, SOURCES)
 
 
-@migrations()
+@migrations.add
 def m006_expiry(db: Database) -> None:
     _execute(db, EXPIRY)
 
 
-@migrations()
+@migrations.add
 def m007_marks(db: Database) -> None:
     _execute(db, MARKS)
 
 
-@migrations()
+@migrations.add
 def m008_loose_records(db: Database) -> None:
     _execute(db, LOOSE_RECORDS)
 
 
-@migrations()
+@migrations.add
 def m009_parts_behind_records(db: Database) -> None:
     _execute(db, PARTS_AFTER_RECORDS)
 
 
-@migrations()
+@migrations.add
 def m010_skims(db: Database) -> None:
     _execute(db, QUICK_INDEX)
 
 
-@migrations()
+@migrations.add
 def m011_one_text(db: Database) -> None:
     _execute(db, SINGLE_TEXT_COLUMN)
 
 
-@migrations()
+@migrations.add
 def m012_merged_at_last(db: Database) -> None:
     _execute(db, INDEX_MERGE_SETTINGS)
 
 
-@migrations()
+@migrations.add
 def m013_newest_at_a_glance(db: Database) -> None:
     _execute(db, COVERING_NEWEST_INDEX)
 
 
-@migrations()
+@migrations.add
 def m014_call_durations(db: Database) -> None:
     _execute(db, CALL_DURATIONS)
 
 
-@migrations()
+@migrations.add
 def m015_cache_writes(db: Database) -> None:
     _execute(db, CACHE_WRITES)
 
 
-@migrations()
+@migrations.add
 def m016_empty_sessions(db: Database) -> None:
     _execute(db, EMPTY_SESSIONS_INDEX)
 
 
-@migrations()
+@migrations.add
 def m017_session_activity(db: Database) -> None:
     _execute(db, SESSION_ACTIVITY)
 
 
-@migrations()
+@migrations.add
 def m018_organised_sessions(db: Database) -> None:
     _execute(db, ORGANISED_SESSIONS_INDEXES)
 
 
-@migrations()
+@migrations.add
 def m019_packed_blocks(db: Database) -> None:
     _execute(db, PACKED_BLOCKS)
 
 
-@migrations()
+@migrations.add
 def m020_usage(db: Database) -> None:
     _execute(db, USAGE)
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlite_utils import Database
@@ -17,7 +18,7 @@ from sqlite_utils import Database
 from store.database import connection as database_connection
 from store.database.backup import MAX_BACKUPS, create_backup, list_backups
 from store.database.connection import APPLICATION_ID, LAST_REWRITING_MIGRATION, SCHEMA_VERSION
-from store.database.migrations import SEARCH, migrations
+from store.database.migrations import SEARCH, Migration, migrations
 from store.doctor import check_store
 from store.errors import Refused, StoreError, TooNew, Unreadable
 from store.model.entry import NewEntry, ToolCall, ToolResult
@@ -29,7 +30,7 @@ def create_old_store(path: Path, stop_before: str) -> None:
     db = Database(path)
     migrations.apply(db, stop_before=stop_before)
     db.execute(f"pragma application_id = {APPLICATION_ID}")
-    db.execute(f"pragma user_version = {len(migrations.applied(db))}")
+    db.execute(f"pragma user_version = {len(migrations.migrations) - len(migrations.pending(db))}")
     db.execute("insert into sessions (id, native_id, created_at, updated_at) values ('kept', 'kept', '2026', '2026')")
     db.close()
 
@@ -50,7 +51,7 @@ def test_only_migrations_that_add_something_are_made_without_a_backup(tmp_path: 
     statements: list[str] = []
     db.conn.set_trace_callback(statements.append)
     for step in steps[LAST_REWRITING_MIGRATION:]:
-        step.fn(db)
+        step.run(db)
     added = re.compile(
         r"create (unique )?(index|table|trigger|virtual table) |alter table \w+ add column |begin|commit|--"
     )
@@ -177,12 +178,12 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
     create_old_store(path, "m004_search")
     before = read_schema(path)
 
-    def fail(db: Database) -> None:
+    def fail(db: Any) -> None:
         db.execute("create table half_done (a)")
         db.execute("insert into no_such_table values (1)")
 
-    broken = [*migrations._migrations, migrations._Migration("m999_fails", fail)]
-    monkeypatch.setattr(migrations, "_migrations", broken)
+    broken = [*migrations.migrations, Migration("m999_fails", fail)]
+    monkeypatch.setattr(migrations, "migrations", broken)
     monkeypatch.setattr(database_connection, "SCHEMA_VERSION", len(broken))
     with pytest.raises(StoreError, match="no such table"):
         Store.open(path)

@@ -440,8 +440,8 @@ def read_foreign_sessions(report: Reporter, path: str) -> None:
 
 def migrate(report: Reporter, path: str, linger: bool = False) -> None:
     """Open the store with a program that is one migration newer than this one."""
-    migrations.migrations(name="m999_rewrites_everything")(_rewrite_everything)
-    connection.SCHEMA_VERSION = connection.LAST_REWRITING_MIGRATION = len(migrations.migrations._migrations)
+    migrations.migrations.add(_rewrite_everything)
+    connection.SCHEMA_VERSION = connection.LAST_REWRITING_MIGRATION = len(migrations.migrations.migrations)
     report("ready")
     Store.open(path).close()
     report("done")
@@ -497,7 +497,8 @@ def _die_before_statement(statements: int) -> Iterator[int]:
     return counter
 
 
-def _rewrite_everything(db: Database) -> None:
+def _rewrite_everything(connection: Any) -> None:
+    db = Database(connection)
     db.execute("alter table sessions add column mood text not null default ''")
     db.execute("update sessions set mood = 'was ' || id")
     db.table("notes").transform(rename={"text": "words"})
