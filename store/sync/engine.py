@@ -90,6 +90,9 @@ def import_targets(
             imports.append(_TargetImport(store, target, priority_ids))
             is_first = not any(target_import.quick_scan for target_import in imports)
             yield from imports[-1].start_quick_scan(processes, reads_newest=is_first)
+        if any(target_import.quick_scan for target_import in imports):
+            for target_import in imports:
+                yield from target_import.list_small_archive()
         yield from _receive_quick_rows(imports)
         lower_import_priority()
         with store.temp_store_in_memory():
@@ -125,7 +128,7 @@ def _run_imports(
     large = [target_import for target_import in imports if target_import.has_reader]
     for target_import in large:
         target_import.start_reading(processes, readers=READERS if len(large) == 1 else 1)
-    unlisted_first = sorted(imports, key=lambda target_import: target_import.has_reader)
+    unlisted_first = sorted(imports, key=lambda target_import: bool(target_import.unread))
     waiting = deque((target_import, target_import.run()) for target_import in unlisted_first)
     while waiting:
         chosen = next(
@@ -165,16 +168,32 @@ class _TargetImport:
         The newest ones may be listed immediately, and the progress is yielded. Where no process can be started, the
         others are not listed.
         """
+        if self._is_unread and is_large(Path(self.address), is_first_import=True):
+            self.quick_scan = QuickScan(self.source, self.address, self._load_listed(), processes.start())
+            if newest := self.quick_scan.start(reads_newest=reads_newest):
+                yield self.insert_quick_rows(newest)
+
+    def list_small_archive(self) -> Iterator[Progress]:
+        """List the sessions of an archive that is not worth a process, while the processes list those of the others.
+
+        Otherwise its words would be found only when all of it is read.
+        """
+        if self._is_unread and not self.quick_scan:
+            sessions = self.source.quick_read(self.address, self._load_listed())
+            yield self.insert_quick_rows([QuickIndexRow(session) for session in sessions])
+
+    @property
+    def _is_unread(self) -> bool:
+        """Is true if the archive can be read quickly, and no session of it was read yet."""
         key, _, _ = self._load_source_row()
-        if not self.source.has_quick_read or not is_large(Path(self.address), is_first_import=True):
-            return
-        if self.store.row(_SELECT_ANY_READ, key):
-            return
+        return self.source.has_quick_read and not self.store.row(_SELECT_ANY_READ, key)
+
+    def _load_listed(self) -> set[str]:
+        """Return the sessions that the quick index has, perhaps of an interrupted sync, and those that were purged."""
+        key, _, _ = self._load_source_row()
         known = self._load_known(key).keys()
         self.unread |= known
-        self.quick_scan = QuickScan(self.source, self.address, known | self._load_tombstones(), processes.start())
-        if newest := self.quick_scan.start(reads_newest=reads_newest):
-            yield self.insert_quick_rows(newest)
+        return known | self._load_tombstones()
 
     def insert_quick_rows(self, rows: Sequence[QuickIndexRow]) -> Progress:
         """List sessions that are not read yet."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import takewhile
 
@@ -11,12 +10,9 @@ from store.model.session import SessionFields
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time, cost_fields
 from store.sources.kit.record_tree import EntryParser, RecordTree, RecordTreeReader
 from store.sources.kit.transcripts import Branch, Node
+from store.sources.pi.identity import find_native_id, find_parent
 from store.sources.pi.source import Pi
 from store.sources.pi.usage import read_usage
-from store.text.validate import replace_surrogates
-
-_ID_IN_FILE_NAME = re.compile(r"_([^_/\\]+)\.jsonl$")
-
 
 # ── the sessions ──────────────────────────────────────────────────────────────────────────────────
 
@@ -49,8 +45,7 @@ class PiRecordTree(RecordTree):
 
     @property
     def native_id(self) -> str:
-        """The id in the header, or in the name of the file if the header is lost."""
-        return replace_surrogates(as_str(self.header_fields.get("id")) or _id_from_file_name(self.path.name))
+        return find_native_id(self.header_fields, self.path)
 
     def entry_parser(self) -> EntryParser:
         return _PiEntryParser()
@@ -60,17 +55,11 @@ def _message_cost(message: Mapping[str, Json]) -> float:
     return cost_fields(as_dict(as_dict(message.get("usage")).get("cost")).get("total")).get("cost", 0.0)
 
 
-def _id_from_file_name(name: str) -> str:
-    match = _ID_IN_FILE_NAME.search(name)
-    return match.group(1) if match else ""
-
-
 class PiReader(RecordTreeReader):
     def find_origin(self, outline: RecordTree, branch: Branch) -> tuple[list[int], SessionFields]:
         """Return the copied nodes and the link to the parent. A forked session has copies of another file's records."""
         header = as_dict(outline.header_line.value) if outline.header_line else {}
-        parent_path = as_str(header.get("parentSession")).replace("\\", "/")
-        parent = replace_surrogates(_id_from_file_name(parent_path))
+        parent_path, parent = find_parent(header)
         if branch.parent is not None or not parent or parent == outline.native_id:
             return super().find_origin(outline, branch)
         fields: SessionFields = {"parent_id": parent, "relation": "fork"}

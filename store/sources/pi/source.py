@@ -4,11 +4,11 @@ the last record is on the branch in use."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.sources.contract import ResumeCommand, SourceReader
+from store.sources.contract import QuickSession, ResumeCommand, SourceReader
 from store.sources.kit.home import Home, path_setting, read_settings
 from store.sources.kit.transcript_source import Layout, TranscriptSource
 
@@ -61,6 +61,11 @@ class Pi(TranscriptSource):
         from store.sources.pi.reader import PiReader, PiRecordTree
 
         return PiReader(root, self.files, PiRecordTree)
+
+    def quick_read(self, locator: str, known: Container[str]) -> Iterator[QuickSession]:
+        from store.sources.pi.quick import quick_read
+
+        return quick_read(locator, self.files, known)
 
     def usage_reader(self) -> UsageReader:
         from store.sources.kit.usage import read_each_record
