@@ -74,10 +74,11 @@ def _run_sync_command(context: CliContext, *, as_json: bool) -> None:
         processes = None
         if not context.path.exists():
             from store.sync.child_process import ReaderProcesses
+            from store.sync.quick_index import prepare_readers
 
-            # They load while the store is created.
+            # They read while the store is created.
             processes = cleanup.enter_context(ReaderProcesses())
-            processes.prepare()
+            prepare_readers(processes)
         from store.cli.sync_runner import run_sync
 
         run_sync(context.store, as_json=as_json, processes=processes)

@@ -31,6 +31,7 @@ from store.model.status import QUESTION_TOOLS, Activity
 from store.model.timeline import EVENT_PREVIEW_LENGTH, is_error_notice, is_interruption, mentions_failure
 from store.search.index import INDEXED_KINDS, conversation_text, tools_text
 from store.text.timestamps import elapsed_ms
+from store.text.titles import prompt_title
 from store.text.unicode import separate_cjk
 from store.text.validate import (
     encode,
@@ -45,9 +46,6 @@ from store.usage.rows import UsageRow, UsageRows, usage_from_tokens
 if TYPE_CHECKING:
     from store.conversations.record_blocks import PrebuiltBlock
 
-PROMPT_TITLE_LENGTH = 200
-"""Limits the part of the first prompt that is the title of a session without another title."""
-
 _COMMON_NAMES = frozenset(
     {"", "message", "event", "user", "assistant", "tool", "system", "header", "compaction", "unknown"}
 )
@@ -58,11 +56,6 @@ _RESULT_POSITION = slice(7, 9)
 
 MAX_INLINE_PARTS_BYTES = 64
 """Is the size up to which parts are stored with their entry. Opening a block for them would take longer."""
-
-
-def prompt_title(text: str) -> str:
-    """Return the beginning of a prompt on one line, as a title."""
-    return " ".join(text[: PROMPT_TITLE_LENGTH * 4].split())[:PROMPT_TITLE_LENGTH]
 
 
 def find_duration(stated_ms: float | None, called_at: str, answered_at: str) -> float | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.conversations.derive import prompt_title
 from store.conversations.parts import decode_parts
 from store.errors import BadValue, NotFound, Refused
 from store.model.entry import INTERRUPTED_RESULT, NewEntry, Part, Text, ToolResult, part_to_json
 from store.model.session import Session
 from store.text.sanitize import one_line
+from store.text.titles import prompt_title
 from store.text.validate import encode, validate_text
 
 if TYPE_CHECKING:

@@ -182,10 +182,10 @@ def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], o
     from store.database.backup import back_up_before_migration
     from store.database.migrations import migrations
 
-    connection.execute("pragma synchronous = full")
-    # These two pragmas have an effect only in an empty file.
-    connection.execute(f"pragma page_size = {PAGE_BYTES:d}")
-    connection.execute("pragma auto_vacuum = incremental")
+    if not path.stat().st_size:
+        _begin_file(connection)
+    else:
+        connection.execute("pragma synchronous = full")
     execute_with_retry(connection, "begin immediate")
     try:
         # Another process may have migrated the store while this one waited for the lock.
@@ -203,6 +203,20 @@ def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], o
         if connection.in_transaction:
             connection.execute("rollback")
         raise
+
+
+def _begin_file(connection: sqlite3.Connection) -> None:
+    """Write the first page of an empty file, with settings that cannot be changed later.
+
+    The disk is waited for once, after the last of them. The tables follow in the write-ahead log, where an interrupted
+    transaction leaves nothing, and reach the disk with the first commit that must be durable.
+    """
+    connection.execute("pragma synchronous = off")
+    connection.execute(f"pragma page_size = {PAGE_BYTES:d}")
+    connection.execute("pragma auto_vacuum = incremental")
+    connection.execute("pragma synchronous = full")
+    execute_with_retry(connection, "pragma journal_mode = wal")
+    connection.execute("pragma synchronous = normal")
 
 
 def create_private_file(path: Path) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from store.model.knowledge import Note
+if TYPE_CHECKING:
+    from store.model.knowledge import Note
 
 _FAILURE_WORDS = re.compile(
     r"\b(error|errors|failed|failure|fatal|exception|refused|denied|overloaded|aborted|interrupted|cancelled|canceled|"

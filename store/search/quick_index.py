@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from store.conversations.derive import prompt_title
 from store.sources.contract import QuickSession
+from store.text.titles import prompt_title
 from store.text.unicode import separate_cjk
 from store.text.validate import replace_surrogates, utc_timestamp
 

@@ -1,6 +1,10 @@
-"""Starts a second Python process of this program, and talks to it over a pipe.
+"""Starts further Python processes of this program, and talks to them over pipes.
 
 A large foreign store is read in such a process, so that reading and writing use two processor cores.
+
+The processes for a new store are forked, if the system is Linux and this process has one thread: they have loaded what
+they need before they begin, which takes another process as long as finding every word of a hundred megabytes. All other
+processes are started from their program file. A fork inherits locks and open files, and a forked thread may hold them.
 """
 
 from __future__ import annotations
@@ -11,10 +15,12 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, Pipe
+from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
@@ -26,6 +32,10 @@ LARGE_BYTES = 16 * 1024 * 1024
 
 FIRST_IMPORT_READERS = 2
 """Counts the processes that are started before a new store is created: one for each core that a machine surely has."""
+
+Job = tuple[str, str, Set[str] | None]
+"""Names what a reader process reads first: the source, the address, and which sessions a quick read skips. With None
+there is no quick read."""
 
 EXIT_TIMEOUT_SECONDS = 5.0
 """A child process that does not end within this time after its pipe was closed is killed."""
@@ -69,36 +79,67 @@ class ReaderProcesses(ExitStack):
 
     def __init__(self) -> None:
         super().__init__()
-        self._prepared: deque[Connection | None] = deque()
+        self._idle: deque[Connection | None] = deque()
+        self._busy: dict[tuple[str, str], Connection] = {}
 
-    def prepare(self) -> None:
-        """Start the processes that a first import needs. They load while this process does something else."""
-        self._prepared.extend(self.enter_context(start_process()) for _ in range(FIRST_IMPORT_READERS))
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """Start the processes that a first import needs, with these jobs. They work while this process does something
+        else. No file that must not be inherited may be open."""
+        pipes: list[Connection] = []
+        for job in [*jobs[:FIRST_IMPORT_READERS], *[None] * (FIRST_IMPORT_READERS - len(jobs))]:
+            pipe = self.enter_context(start_process(forked_from=pipes))
+            if pipe is None:
+                continue
+            pipes.append(pipe)
+            if job is None:
+                self._idle.append(pipe)
+            elif send_job(pipe, job):
+                self._busy[job[:2]] = pipe
+
+    def take(self, source: str, address: str) -> Connection | None:
+        """Return our end of the pipe of a process that was prepared to read this store, or None if there is none."""
+        return self._busy.pop((source, address), None)
 
     def start(self) -> Connection | None:
         """Start one process, and return our end of its pipe, or None if no process can be started."""
-        return self._prepared.popleft() if self._prepared else self.enter_context(start_process())
+        return self._idle.popleft() if self._idle else self.enter_context(start_process())
 
     def __exit__(self, *error: Any) -> bool:
-        self._prepared.clear()
+        self._idle.clear()
+        self._busy.clear()
         return bool(super().__exit__(*error))
 
 
 @contextmanager
-def start_process() -> Iterator[Connection | None]:
+def start_process(forked_from: Sequence[Connection] | None = None) -> Iterator[Connection | None]:
     """Run `store.sync.quick_index.serve` in a new process, and yield our end of its pipe.
 
-    Yields None if no process can be started. The process may still be loading: see `wait_until_ready`.
+    Yields None if no process can be started. The process may still be loading: see `wait_until_ready`. With a list of
+    pipes it may be forked; it closes these pipes, which belong to the processes forked before.
     """
     ours, theirs = Pipe(duplex=True)
+    is_forked = forked_from is not None and _can_fork()
     with theirs:
-        process = _spawn(theirs)
+        process = _fork(theirs, [ours, *forked_from]) if is_forked and forked_from is not None else _spawn(theirs)
     try:
         yield ours if process else None
     finally:
         ours.close()
         if process:
             _stop(process)
+
+
+def _can_fork() -> bool:
+    try:
+        return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
+
+
+def _fork(pipe: Connection, inherited: Sequence[Connection]) -> BaseProcess:
+    process = get_context("fork").Process(target=_serve_forked, args=(pipe, inherited), daemon=True)
+    process.start()
+    return process
 
 
 def _spawn(pipe: Connection) -> subprocess.Popen[bytes] | None:
@@ -112,15 +153,20 @@ def _spawn(pipe: Connection) -> subprocess.Popen[bytes] | None:
         return None
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(EXIT_TIMEOUT_SECONDS)
-    except subprocess.TimeoutExpired:
+def _stop(process: subprocess.Popen[bytes] | BaseProcess) -> None:
+    if isinstance(process, subprocess.Popen):
+        try:
+            process.wait(EXIT_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    else:
+        process.join(EXIT_TIMEOUT_SECONDS)
         process.kill()
-        process.wait()
+        process.join()
 
 
-def send_job(pipe: Connection, job: object) -> bool:
+def send_job(pipe: Connection, job: Job) -> bool:
     """Send a job to a child, and return whether the child took it."""
     try:
         pipe.send(job)
@@ -142,9 +188,23 @@ def wait_until_ready(pipe: Connection) -> bool:
 
 def run_child(handle: int) -> None:
     """Serve the process at the other end of the pipe that has this file number."""
+    _serve(Connection(handle))
+
+
+def _serve_forked(pipe: Connection, inherited: Sequence[Connection]) -> None:
+    """Serve the parent after a fork. The other pipes are closed, so that each process notices when the parent ends."""
+    for other in inherited:
+        other.close()
+    devnull = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(devnull, number)
+    os.close(devnull)
+    _serve(pipe)
+
+
+def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tune_reader_process()
-    pipe = Connection(handle)
     quick_index = import_module("store.sync.quick_index")
     pipe.send(READY)
     quick_index.serve(pipe)

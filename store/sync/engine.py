@@ -169,7 +169,7 @@ class _TargetImport:
         others are not listed.
         """
         if self._is_unread and is_large(Path(self.address), is_first_import=True):
-            self.quick_scan = QuickScan(self.source, self.address, self._load_listed(), processes.start())
+            self.quick_scan = QuickScan(self.source, self.address, self._load_listed(), processes)
             if newest := self.quick_scan.start(reads_newest=reads_newest):
                 yield self.insert_quick_rows(newest)
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import islice
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import cast
 
 from store import sources
 from store.search.quick_index import QuickIndexRow
 from store.sources.contract import QuickSession, Source
-from store.sync.child_process import ThreadedSender, send_job, wait_until_ready
-from store.sync.reader_process import serve_store
+from store.sources.kit.locator import parse_location
+from store.sync.child_process import Job, ReaderProcesses, ThreadedSender, is_large, send_job, wait_until_ready
 from store.sync.tuning import lower_import_priority
 
 FIRST_BATCH_SESSIONS = 40
@@ -27,20 +28,39 @@ BATCH_CHARACTERS = 1_000_000
 _ROWS, _END = "rows", "end"
 
 
+def prepare_readers(processes: ReaderProcesses) -> None:
+    """Let processes begin with the largest archives of this machine before the store for them is created.
+
+    Until then they send nothing that must be stored, and a new store knows no session that they could skip.
+    """
+    jobs: list[Job] = []
+    for source in filter(None, map(sources.load_source, sources.LARGEST_SOURCES)):
+        for address in (parse_location(root).address for root in source.roots()):
+            if is_large(Path(address), is_first_import=True):
+                # This loads the modules that forked processes need. It reads nothing yet.
+                iter(source.quick_read(address, set()))
+                jobs.append((source.name, address, set()))
+    processes.prepare(jobs)
+
+
 class QuickScan:
     """Reads one archive quickly in a process of its own, which can then read its sessions."""
 
-    def __init__(self, source: Source, address: str, known_ids: Set[str], process: Connection | None) -> None:
+    def __init__(self, source: Source, address: str, known_ids: Set[str], processes: ReaderProcesses) -> None:
         self._source = source
         self._address = address
         self._known_ids = known_ids
         self._is_ready = False
-        self.pipe = process
+        prepared = None if known_ids else processes.take(source.name, address)
+        self._is_prepared = prepared is not None
+        self.pipe = prepared or processes.start()
         "Leads to the process, until that has stopped. Is None if no process could be started."
 
     def start(self, *, reads_newest: bool) -> list[QuickIndexRow]:
         """Let the process begin. While it is still loading, the newest sessions can be read here, and are returned."""
         newest: list[QuickIndexRow] = []
+        if self._is_prepared:
+            return newest
         if self.pipe is not None and self.pipe.poll():
             self._become_ready()
         if self.pipe is None or (reads_newest and not self._is_ready):
@@ -83,7 +103,11 @@ def serve(pipe: Connection) -> None:
                     sender.send((_ROWS, rows))
                 sender.send((_END, None))
             lower_import_priority()
-            serve_store(pipe, sender, name, address)
+            mode = pipe.recv()
+            # Loading this any earlier would delay the quick read of another archive.
+            from store.sync.reader_process import serve_store
+
+            serve_store(pipe, sender, name, address, mode)
         finally:
             sender.finish()
 

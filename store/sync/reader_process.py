@@ -230,10 +230,9 @@ def _unexpected_message() -> Unreadable:
 # ── in the child process ──────────────────────────────────────────────────────────────────────────
 
 
-def serve_store(pipe: Connection, sender: ThreadedSender, name: str, address: str) -> None:
-    """Wait for the request to scan, then send the sessions of a foreign store that are requested."""
+def serve_store(pipe: Connection, sender: ThreadedSender, name: str, address: str, mode: ScanMode) -> None:
+    """Scan a foreign store, then send those of its sessions that are requested."""
     source = sources.load_source(name)
-    mode: ScanMode = pipe.recv()
     if source is None:
         return
     batch_sender = _BatchSender(sender)

@@ -32,7 +32,9 @@ from store.errors import Busy, StoreError, WriteFailed
 from store.sources.kit.locator import is_url
 from store.store import Store
 from store.sync.agent_processes import update_processes
+from store.sync.child_process import ReaderProcesses
 from store.sync.disk_space import pack_store
+from store.sync.quick_index import prepare_readers
 from store.sync.refresh import sync_targets
 from store.sync.targets import Progress, Report, Target, discover_targets
 from store.sync.tuning import tune_worker
@@ -62,9 +64,14 @@ class Follower:
     """Syncs again and again: everything once, then the stores in which something changed."""
 
     def __init__(
-        self, store: Store, report_progress: Callable[[Progress], object], source_name: str | None = None
+        self,
+        store: Store,
+        report_progress: Callable[[Progress], object],
+        source_name: str | None = None,
+        processes: ReaderProcesses | None = None,
     ) -> None:
         self._store = store
+        self._processes = processes
         self._source_name = source_name
         self._report_progress = report_progress
         self._watcher = StoreWatcher()
@@ -115,7 +122,7 @@ class Follower:
         """Sync what is due, and return whether anything was read."""
         has_changed = False
         try:
-            for progress in sync_targets(self._store, self._due_targets(), self._priority_ids):
+            for progress in sync_targets(self._store, self._due_targets(), self._priority_ids, self._processes):
                 if self._is_stopped.is_set():
                     break
                 before = self._reports.get(progress.report.locator)
@@ -187,9 +194,12 @@ def main(path: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in the terminal is meant for the browser
     tune_worker()
     try:
-        with Store.open(Path(path)) as store:
-            _send(event="ready")
-            _follow(store, _read_commands())
+        with ReaderProcesses() as processes:
+            if not Path(path).exists():
+                prepare_readers(processes)  # they read while the store is created
+            with Store.open(Path(path)) as store:
+                _send(event="ready")
+                _follow(store, _read_commands(), processes)
     except StoreError as reason:
         _send(event="error", message=str(reason))
     except BrokenPipeError:
@@ -197,7 +207,7 @@ def main(path: str) -> None:
     os._exit(0)
 
 
-def _follow(store: Store, commands: Iterator[Mapping[str, Any]]) -> None:
+def _follow(store: Store, commands: Iterator[Mapping[str, Any]], processes: ReaderProcesses) -> None:
     def report_progress(progress: Progress) -> None:
         _send(event="progress", done=progress.done, total=progress.total, found=follower.count_sessions())
 
@@ -209,7 +219,7 @@ def _follow(store: Store, commands: Iterator[Mapping[str, Any]]) -> None:
             last_counts[:] = [counts]
             _send(event="idle", found=counts)
 
-    follower = Follower(store, report_progress)
+    follower = Follower(store, report_progress, processes=processes)
     threading.Thread(target=_obey_commands, args=(follower, commands), daemon=True).start()
     follower.run(report_idle)
 

@@ -22,6 +22,7 @@ from command_line import CommandLine
 from foreign_databases import stored_texts, sync_paths
 from store_integrity import find_faults
 
+from store import sources
 from store.doctor import check_store
 from store.model.session import Session
 from store.search.list_rows import SessionListOptions
@@ -160,10 +161,26 @@ def test_every_session_is_listed_before_any_is_read(store: Store, home: Path) ->
 
 def test_archives_that_cannot_be_listed_quickly_are_read_first(store: Store, home: Path) -> None:
     """Their words can be found only when they are read. Those of the others can be found already."""
-    shutil.copytree(Path(__file__).parents[1] / "data/pi", home / "pi")
-    targets = find_targets([str(home / agent) for agent in ("claude", "codex", "pi")])
+    shutil.copytree(Path(__file__).parents[1] / "data/gemini", home / "gemini")
+    targets = find_targets([str(home / agent) for agent in ("claude", "codex", "gemini")])
     read_sources = [step.report.source for step in refresh.sync_targets(store, targets) if step.done]
-    assert (read_sources[0], set(read_sources)) == ("pi", {"claude", "codex", "pi"})
+    assert (read_sources[0], set(read_sources)) == ("gemini", {"claude", "codex", "gemini"})
+
+
+def test_a_small_archive_is_listed_while_the_large_ones_are(
+    store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pi = shutil.copytree(Path(__file__).parents[1] / "data/pi", home / "pi")
+    sizes = {folder: sum(path.stat().st_size for path in folder.rglob("*")) for folder in (pi, home / "claude")}
+    padded = next((home / "claude").rglob("*.jsonl"))
+    padded.write_bytes(padded.read_bytes() + b"\n" * sizes[pi])
+    monkeypatch.setattr(child_process, "LARGE_BYTES", sizes[pi] + 1)
+    expected = {session.native_id for session in sources.load_source("pi").quick_read(str(pi), ())}
+    for step in refresh.sync_targets(store, find_targets([str(home / "claude"), str(pi)])):
+        if step.report.source == "pi":
+            assert (step.done, step.total) == (0, len(expected)), "nothing is read yet"
+            break
+    assert {session.native_id for session in store.sessions.newest() if session.source == "pi"} == expected != set()
 
 
 def test_words_of_messages_are_found_and_tool_output_not_yet(store: Store, home: Path) -> None:
@@ -390,10 +407,13 @@ def test_without_a_second_process_the_newest_sessions_are_listed(
     assert (count_unread(store), len(find_sessions(store, "pelican")), len(find_sessions(store, "salmon"))) == (0, 3, 1)
 
 
-def test_the_newest_sessions_are_read_here_if_the_process_has_already_stopped(home: Path) -> None:
+def test_the_newest_sessions_are_read_here_if_the_process_has_already_stopped(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ours, theirs = Pipe()
     theirs.close()
-    scan = QuickScan(claude_code, str(home / "claude"), set(), ours)
+    monkeypatch.setattr(child_process.ReaderProcesses, "start", lambda processes: ours)
+    scan = QuickScan(claude_code, str(home / "claude"), set(), child_process.ReaderProcesses())
     assert len(scan.start(reads_newest=False)) == 3
     assert (scan.pipe, scan.receive_rows()) == (None, None)
 

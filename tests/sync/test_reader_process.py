@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,7 @@ from store.conversations.derive import derive_rows
 from store.conversations.record_blocks import BlockBuilder, decompress_block
 from store.errors import Refused
 from store.model.entry import NewEntry, NewRecord, Text
+from store.sources.claude_code.source import ClaudeCode
 from store.sources.contract import Batch
 from store.store import Store
 from store.sync import child_process, refresh
@@ -64,6 +69,13 @@ def reader_pids() -> list[int]:
     child_lists = (path.read_text().split() for path in Path("/proc/self/task").glob("*/children"))
     pids = (pid for children in child_lists for pid in children)
     return [int(pid) for pid in pids if b"store.sync.child_process" in Path("/proc", pid, "cmdline").read_bytes()]
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "The condition never became true."
+        time.sleep(0.01)
 
 
 SESSION_ID = "(select id from sessions where sessions.key = {table}.session)"
@@ -266,3 +278,54 @@ def test_closing_a_sync_ends_its_reader(store: Store, foreign: Path) -> None:
     next(sync)
     sync.close()
     assert not reader_pids()
+
+
+# ── processes that are prepared for a new store ───────────────────────────────────────────────────
+
+PREPARE = """
+import sys
+from pathlib import Path
+from store.sync import child_process
+processes = child_process.ReaderProcesses()
+processes.prepare([("claude", sys.argv[1], set())])
+pipe = processes.take("claude", sys.argv[1])
+child_process.wait_until_ready(pipe)
+((kind, rows),) = pipe.recv()
+children = Path("/proc/self/task").glob("*/children")
+print(kind, len(rows), *(pid for path in children for pid in path.read_text().split()), flush=True)
+sys.stdin.read()
+"""
+"""Lets processes read for a store that is never created, says what came, and waits."""
+
+
+@pytest.fixture
+def claude_home(tmp_path: Path) -> Path:
+    return shutil.copytree(Path(__file__).parents[1] / "data/claude", tmp_path / "claude")
+
+
+def test_prepared_processes_read_before_there_is_a_store_and_end_with_their_parent(claude_home: Path) -> None:
+    expected = len(list(ClaudeCode().quick_read(str(claude_home), ())))
+    command = [sys.executable, "-c", PREPARE, str(claude_home)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        kind, count, *pids = parent.stdout.readline().split()
+        assert (kind, int(count), len(pids)) == ("rows", expected, child_process.FIRST_IMPORT_READERS)
+        output = [os.readlink(f"/proc/{pid}/fd/1") for pid in pids]
+        parent.kill()
+    assert output == [os.devnull] * len(pids), "a pipe that the parent writes to ends with the parent"
+    wait_until(lambda: not any(Path("/proc", pid).exists() for pid in pids))
+
+
+def test_a_process_with_threads_is_never_forked(claude_home: Path) -> None:
+    stopped = threading.Event()
+    thread = threading.Thread(target=stopped.wait)
+    thread.start()
+    try:
+        with child_process.ReaderProcesses() as processes:
+            processes.prepare([("claude", str(claude_home), set())])
+            # They have a command line of their own.
+            wait_until(lambda: len(reader_pids()) == child_process.FIRST_IMPORT_READERS)
+    finally:
+        stopped.set()
+        thread.join()
+    assert reader_pids() == []

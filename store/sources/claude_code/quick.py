@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
-from io import BytesIO
 from pathlib import Path
 
 from store.model.entry import Json
@@ -16,7 +15,7 @@ from store.sources.claude_code.web import WEB_SUFFIX
 from store.sources.contract import QuickSession
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import as_dict, as_str, as_time
-from store.sources.kit.line_scan import JSON_STRING, parse_object, parse_string, read_chunks
+from store.sources.kit.line_scan import JSON_STRING, parse_object, parse_string, scan_lines, separate_records
 from store.text.validate import replace_surrogates
 
 _HEAD_BYTES = 640
@@ -50,10 +49,8 @@ class _ClaudeQuickReader:
         self._titles: dict[str, str] = {}
         self._first_line = self._last_line = self._last_answer_line = b""
         for path in transcript.files:
-            for chunk in read_chunks(path):
-                # This takes a quarter of the time of split().
-                for line in BytesIO(chunk):
-                    self._scan_line(line)
+            for line in scan_lines(path):
+                self._scan_line(line)
 
     @property
     def has_text(self) -> bool:
@@ -68,7 +65,11 @@ class _ClaudeQuickReader:
             self._answers.append(parse_string(single[1]))
             self._first_line, self._last_line, self._last_answer_line = self._first_line or line, line, line
         elif _is_message(line[:_HEAD_BYTES]):
-            self._read_message(line, parse_object(line))
+            if record := parse_object(line):
+                self._read_message(line, record)
+            elif len(records := separate_records(line).split(b"\n")) > 1:
+                for separated in records:
+                    self._scan_line(separated)
         elif line.startswith(_TITLE_STARTS):
             self._read_title(parse_object(line))
 

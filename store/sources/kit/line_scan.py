@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from io import BufferedReader
+from functools import partial
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -22,8 +23,27 @@ _RECORD_BOUNDARY = re.compile(rb'\}[ \t]*(?=\{"[A-Za-z_$])')
 the string, and a letter cannot follow there."""
 
 _CHUNK_BYTES = 4 * 1024 * 1024
+_BUFFER_BYTES = 1024 * 1024
+"""Is how much is read ahead where lines are read one by one."""
+
+_JOINED_BYTES = 2048
+"""Is how much of the end of a line is searched for a second record. Searching long outputs of tools for it takes longer
+than everything else, and a message behind one that is longer than this is still found when its session is read."""
+
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 """Limits the length of a scanned line; no prompt or answer is that long."""
+
+
+def scan_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file. An unreadable file yields nothing, because the full read reports it."""
+    with suppress(*PATH_ERRORS), open_file(path) as file:
+        size = min(_BUFFER_BYTES, path.stat().st_size + 1)
+        buffered = BufferedReader(cast("RawIOBase", file), size)
+        for line in iter(partial(buffered.readline, _MAX_LINE_BYTES), b""):
+            if _RECORD_BOUNDARY.search(line, len(line) - _JOINED_BYTES):
+                yield from separate_records(line).split(b"\n")
+            else:
+                yield line
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:

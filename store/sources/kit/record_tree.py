@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -168,10 +168,14 @@ class RecordTreeReader(SourceReader):
         self._root = root
         self._layout = layout
         self._make_tree = make_tree
-        self.paths: dict[str, Path] = {}
-        "Maps the native ids of sessions to their files."
         self._outline: RecordTree | None = None
         "Is the outline of the file that was read last, since all of its branches are read one after the other."
+
+    @cached_property
+    def paths(self) -> dict[str, Path]:
+        """Maps the native ids of sessions to their files. A scan finds them again; a reader that helps another one to
+        read does not scan."""
+        return self._find_sessions()
 
     def scan(self) -> Iterator[SessionRef]:
         for ref in self.scan_files():

@@ -4,7 +4,6 @@ bytes of a record reveal."""
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from io import BytesIO
 from pathlib import Path
 
 from store.model.entry import Json
@@ -13,7 +12,7 @@ from store.sources.contract import QuickSession
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import PATH_ERRORS, as_dict, as_list, as_str, as_time
 from store.sources.kit.layout import Layout
-from store.sources.kit.line_scan import parse_object, read_chunks
+from store.sources.kit.line_scan import parse_object, scan_lines, separate_records
 from store.sources.pi.identity import find_native_id, find_parent
 from store.text.validate import replace_surrogates
 
@@ -44,11 +43,18 @@ class _PiQuickReader:
         self._prompts: list[str] = []
         self._answers: list[str] = []
         self._title = self._provider = self._model = self._updated_at = ""
-        for chunk in read_chunks(path):
-            for line in BytesIO(chunk):
-                head = line[:_HEAD_BYTES]
-                if not any(role in head for role in _SKIPPED_ROLES):
-                    self._read_record(parse_object(line))
+        for line in scan_lines(path):
+            self._scan_line(line)
+
+    def _scan_line(self, line: bytes) -> None:
+        head = line[:_HEAD_BYTES]
+        if any(role in head for role in _SKIPPED_ROLES):
+            return
+        if record := parse_object(line):
+            self._read_record(record)
+        elif len(records := separate_records(line).split(b"\n")) > 1:
+            for separated in records:
+                self._scan_line(separated)
 
     @property
     def native_id(self) -> str:
