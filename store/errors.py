@@ -94,5 +94,20 @@ class KeyringUnavailable(StoreError):
     "The system keyring is not available."
 
 
+class LeaksFound(Refused):
+    "The text has leaks."
+
+    def __init__(self, leaks: list[str], advice: str = "") -> None:
+        count = f"{len(leaks)} certain leaks" if len(leaks) > 1 else "A certain leak"
+        super().__init__(f"{count} would leave the store. {advice}")
+        self.leaks = leaks
+        "Describes each of them, without its value."
+
+    def with_list(self, advice: str) -> "LeaksFound":
+        """Return the same error with the leaks in its message, for a place that shows only a message."""
+        more = f"; and {len(self.leaks) - 3} more" if len(self.leaks) > 3 else ""
+        return LeaksFound(self.leaks, f"{'; '.join(self.leaks[:3])}{more}. {advice}")
+
+
 class ScanFailed(StoreError):
     "The text could not be scanned for leaks."

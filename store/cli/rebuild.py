@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
 from store.cli import output
 from store.cli.options import NON_NEGATIVE_INT, json_option, session_id_argument, with_store
+from store.cli.sharing.leak_options import allow_leaks_option, choose_policy, list_leaks, redact_option
+from store.export.checked import check_body
+from store.export.writing import create_file
 from store.model.entry import Json
 from store.rebuild import API_FORMATS, ApiFormat, RebuildResult, rebuild_session
 from store.store import Store
@@ -26,6 +29,11 @@ from store.text.validate import serialize
     type=click.Path(path_type=Path),
     help="Write what was kept, mapped, added, dropped and repaired to PATH.",
 )
+@click.option(
+    "-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="Write the input to a new file."
+)
+@redact_option
+@allow_leaks_option
 @json_option
 @with_store
 def rebuild(
@@ -35,22 +43,34 @@ def rebuild(
     turn: int | None,
     no_summary: bool,
     report: Path | None,
+    path: Path | None,
+    redact: bool,
+    allow_leaks: bool,
     as_json: bool,
 ) -> None:
     """Print a conversation as the input of a model API.
 
     What was kept, mapped, added, dropped and repaired is printed on stderr. A tool call without a result gets one, and
-    a result without a call is left out, because APIs reject them.
+    a result without a call is left out, because APIs reject them. A file with certain leaks is not written, unless you
+    choose --redact or --allow-leaks.
     """
+    policy = choose_policy(redact, allow_leaks)
     result = rebuild_session(store, store.sessions.find(session_id), shape, turn=turn, with_summary=not no_summary)
     if report is not None:
         report.write_text(
             "".join(f"{line}\n" for line in _report_lines(result)), encoding="utf-8", errors="backslashreplace"
         )
+    if path is not None or redact:
+        with list_leaks():
+            result = replace(result, body=check_body(store, result.body, policy))
+    if path is not None:
+        with create_file(path, replace=False) as file:
+            file.write(serialize(result.body) + b"\n")
     if as_json:
         output.emit_json(asdict(result))
         return
-    _print_body(result.body)
+    if path is None:
+        _print_body(result.body)
     if report is None:
         for line in _report_lines(result):
             output.notify(line)

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -64,14 +64,21 @@ class PublishedFiles:
     def _own_path(self, session: int) -> Path:
         return self._store.path.with_name(f"{self._store.path.name}.files") / str(session)
 
-    def publish(self, session: Session, path: str | os.PathLike[str]) -> PublishedFile:
-        """Publish a file. A relative path starts at the session's folder. The same file always gets the same id."""
+    def publish(
+        self, session: Session, path: str | os.PathLike[str], check: Callable[[BinaryIO], object] | None = None
+    ) -> PublishedFile:
+        """Publish a file. A relative path starts at the session's folder. The same file always gets the same id.
+
+        `check` gets the open file first, and raises an error if it must not be published.
+        """
         file = _validate_path(path)
         session = self._store.sessions.by_key(session.key)
         with self._open_in_agent_folder(session, file) or self._open_confined(
             session, self.folder(session) / file
         ) as opened:
             real_path = validate_text(opened.name, "path")
+            if check is not None:
+                check(opened)
         with self._store.journal.edit("publish", session.key) as edit:
             row = self._store.row(f"{_SELECT_PUBLISHED} where sessions.key = ? and path = ?", session.key, real_path)
             if row is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from store.errors import BadValue
+from store.leaks.gate import LeakPolicy
 
 ExportFormat = Literal["markdown", "html", "json", "atif", "raw"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
@@ -28,11 +29,17 @@ class ExportOptions:
     "Is the seq of the only entry to export, such as one answer."
     tools: bool = True
     thinking: bool = True
+    leaks: LeakPolicy = "refuse"
 
     @property
     def is_excerpt(self) -> bool:
-        """Return whether something of the session is left out."""
-        return self.turns is not None or self.entry is not None or not (self.tools and self.thinking)
+        """Return whether something of the session is left out or masked."""
+        return (
+            self.leaks == "redact"
+            or self.turns is not None
+            or self.entry is not None
+            or not (self.tools and self.thinking)
+        )
 
     def has_turn(self, n: int) -> bool:
         return self.turns is None or self.turns[0] <= n <= self.turns[1]

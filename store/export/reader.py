@@ -27,6 +27,7 @@ from store.export.document import (
 from store.export.options import ExportOptions
 from store.formats.exit_code import find_exit_code
 from store.formats.file_changes import ChangedLine, FileChange, find_changes, find_command
+from store.leaks.gate import LeakGate
 from store.model.entry import (
     Attachment,
     Entry,
@@ -108,13 +109,14 @@ class DocumentReader:
         store: Store,
         options: ExportOptions,
         *,
-        mask: Callable[[str], str] = str,
+        gate: LeakGate | None = None,
         last_seqs: Mapping[str, int] | None = None,
     ) -> None:
         self.store = store
         self.options = options
-        self.mask = mask
-        "Is applied to every text."
+        self.gate = gate
+        self.mask: Callable[[str], str] = gate.check if gate else str
+        "Is applied to every text. It is `str` if nothing is checked."
         self.counts: Counter[str] = Counter()
         self.left_out: Counter[tuple[str, str]] = Counter()
         "Counts what is not in the document, by what it is and why."
@@ -128,6 +130,7 @@ class DocumentReader:
     def read(self, session: Session) -> Document:
         number = len(self.sources)
         self.sources.setdefault(session.id, SourceDigest(session.id))
+        self.enter_session(session)
         mask, notes = self.mask, self.store.notes.notes(session)
         summary = self.store.summaries.current(session)
         agent = source_label(session.source)
@@ -198,7 +201,14 @@ class DocumentReader:
                 if limited.entries:
                     self._count_records(session, limited.entries)
                     self.counts["turn"] += limited.n > 0
+                    self.enter_session(session, limited.n)
                     yield limited
+
+    def enter_session(self, session: Session, turn: int | None = None) -> None:
+        """Tell the gate where the next texts are from."""
+        if self.gate is not None:
+            sub_agent = f"{session.id}, " if len(self.sources) > 1 else ""
+            self.gate.place = sub_agent + ("heading" if turn is None else f"turn {turn}")
 
     def _limit_turn(self, session: Session, turn: Turn) -> Turn:
         last_seq = self._last_seqs.get(session.id) if self._last_seqs else None
@@ -253,7 +263,7 @@ class DocumentReader:
     def for_sub_agent(self) -> DocumentReader:
         """Return a reader for a sub-agent, which reads all its turns and counts together with this one."""
         options = replace(self.options, turns=None)
-        reader = DocumentReader(self.store, options, mask=self.mask, last_seqs=self._last_seqs)
+        reader = DocumentReader(self.store, options, gate=self.gate, last_seqs=self._last_seqs)
         reader.counts, reader.left_out, reader.sources = self.counts, self.left_out, self.sources
         return reader
 
@@ -389,16 +399,7 @@ class DocumentReader:
 
     def mask_json(self, value: Json) -> Json:
         """Return a JSON value with every text in it masked, also the names of fields."""
-        if self.mask is str:
-            return value
-        match value:
-            case str():
-                return self.mask(value)
-            case dict():
-                return {self.mask(name): self.mask_json(item) for name, item in value.items()}
-            case list():
-                return [self.mask_json(item) for item in value]
-        return value
+        return self.gate.check_json(value) if self.gate else value
 
     def _mask_change(self, change: FileChange) -> FileChange:
         if self.mask is str:

@@ -36,9 +36,7 @@ class FoundReceipt(NamedTuple):
     digest_start: int
 
 
-def build_receipt(
-    reader: DocumentReader, options: ExportOptions, exported_at: str, scan: dict[str, Any] | None = None
-) -> str:
+def build_receipt(reader: DocumentReader, options: ExportOptions, exported_at: str) -> str:
     """Return the receipt of what the reader has read, with zeros for the digest of the document."""
     values = {
         "receipt": "backscroll",
@@ -63,7 +61,7 @@ def build_receipt(
             for (what, why), count in sorted(reader.left_out.items())
             if count
         ],
-        "leaks": scan or {},
+        "leaks": reader.gate.to_json() if reader.gate else {},
         "document_sha256": NO_DIGEST,
     }
     text = json.dumps(values, separators=(",", ":"))

@@ -48,6 +48,7 @@ def _dump(value: Json) -> str:
 def _write_session(reader: DocumentReader, session: Session) -> Iterator[str]:
     """Yield the members of the object that describes a session."""
     described = reader.mask_json(_describe_session(reader, session))
+    reader.enter_session(session)
     kept = _read_kept(reader, session)
     yield f'"session":{_dump(described)},\n"kept":{_dump(reader.mask_json(kept))},\n"entries":[\n'
     separator, records = "", dict[int, int]()

@@ -16,6 +16,7 @@ from store.export.options import EXPORT_FORMATS, ExportOptions
 from store.export.reader import DocumentReader
 from store.export.receipt import FoundReceipt, compute_document_digest, find_receipt, is_unchanged
 from store.export.writing import RECEIPT_SUFFIX, format_ending, render_export
+from store.leaks.gate import open_gate
 
 if TYPE_CHECKING:
     from store.model.session import Session
@@ -75,8 +76,10 @@ def compare_with_store(store: Store, data: bytes, receipt: FoundReceipt) -> Stor
     session = _find_session(store, next(iter(digests)))
     if session is None:
         return "missing"
-    reader = DocumentReader(store, options, last_seqs={name: last_seq for name, (last_seq, _) in digests.items()})
+    last_seqs = {name: last_seq for name, (last_seq, _) in digests.items()}
     try:
+        gate = open_gate(store, "redact") if options.leaks == "redact" else None
+        reader = DocumentReader(store, options, gate=gate, last_seqs=last_seqs)
         with store.snapshot():
             pieces = list(render_export(reader, session))
     except StoreError:
@@ -121,6 +124,7 @@ def _parse_options(receipt: Mapping[str, Any]) -> ExportOptions | None:
         entry,
         tools=options.get("tools") is True,
         thinking=options.get("thinking") is True,
+        leaks="redact" if options.get("leaks") == "redact" else "refuse",
     )
 
 

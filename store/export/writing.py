@@ -26,6 +26,7 @@ from store.export.raw import write_raw
 from store.export.reader import DocumentReader
 from store.export.receipt import NO_DIGEST, build_receipt
 from store.export.session_json import end_session_json, write_session_json
+from store.leaks.gate import open_gate
 from store.text.validate import decode, utc_timestamp
 
 if TYPE_CHECKING:
@@ -91,15 +92,17 @@ def check_options(options: ExportOptions) -> None:
 def write_export(store: Store, session: Session, options: ExportOptions, file: IO[bytes]) -> dict[str, Any]:
     """Write a document with its receipt to an empty file that can be read and sought. Return the receipt.
 
-    The receipt of raw records is returned only.
+    The receipt of raw records is returned only. Raise LeaksFound if the document has leaks that the options refuse.
     """
     check_options(options)
-    reader = DocumentReader(store, options)
+    gate = open_gate(store, options.leaks)
+    reader = DocumentReader(store, options, gate=gate)
     digest = hashlib.sha256()
     with store.snapshot():
         for piece in render_export(reader, session):
             digest.update(piece)
             file.write(piece)
+    gate.finish()
     receipt = build_receipt(reader, options, utc_timestamp())
     end = format_ending(options.format, receipt)
     digest.update(end)

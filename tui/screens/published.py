@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from store.database.cancel import cancel_when
 from store.edits.labels import find_titles
-from store.errors import StoreError
+from store.errors import LeaksFound, StoreError
 from store.model.knowledge import PublishedFile
 from store.model.session import Session, entry_id
 from tui.links.system_opener import find_opener, open_with_system
@@ -203,6 +203,7 @@ class PublishedScreen(FilteredTableScreen):
 
     @on(FolderFound)
     def _ask_for_file(self, found: FolderFound) -> None:
+        from store.export.checked import publish_checked
         from tui.dialogs.publish import PublishDialog
 
         if (session := self._session) is None or not self.app.can_edit(self._store):
@@ -210,7 +211,10 @@ class PublishedScreen(FilteredTableScreen):
         published: list[PublishedFile] = []
 
         def publish(path: str) -> None:
-            published.append(self._store.published.publish(session, path))
+            try:
+                published.append(publish_checked(self._store, session, path))
+            except LeaksFound as error:
+                raise error.with_list("Remove them, or run `backscroll publish --allow-leaks`.") from None
 
         def finish(typed: str | None) -> None:
             if typed is not None:

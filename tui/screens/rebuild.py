@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from store.errors import AlreadyExists, Refused, StoreError
+from store.errors import AlreadyExists, LeaksFound, Refused, StoreError
 from store.model.session import Session
 from store.text.sanitize import one_line, sanitize
 from store.text.validate import serialize
@@ -112,7 +112,7 @@ class RebuildScreen(ModalScreen[None]):
 
     def action_save(self) -> None:
         name = f"{one_line(self._session.id, 40).replace('/', '-').replace(':', '-')}.{self._shape}.json"
-        save, note = partial(_save_to_file, self._json_text), "Creates a new file that only you can read."
+        save, note = partial(_save_checked, self._store, self._rebuilt), "Creates a new file that only you can read."
         ask = SingleLineDialog("Save the API input as", f"~/{name}", save, note=note)
         self.app.push_screen(ask, self._notify_saved)
 
@@ -126,6 +126,17 @@ def guess_shape(session: Session) -> ApiFormat:
     if "anthropic" in session.provider or session.model.startswith("claude"):
         return "anthropic"
     return "responses" if "openai" in session.provider else "chat"
+
+
+def _save_checked(store: Store, rebuilt: RebuildResult | None, typed: str) -> None:
+    """Write a new file, unless it would have certain leaks."""
+    from store.export.checked import check_body
+
+    try:
+        body = check_body(store, rebuilt.body) if rebuilt else {}
+    except LeaksFound as error:
+        raise error.with_list("Run `backscroll rebuild` with --redact or --allow-leaks.") from None
+    _save_to_file(serialize(body).decode(), typed)
 
 
 def _save_to_file(text: str, typed: str) -> None:

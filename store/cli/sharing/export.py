@@ -10,6 +10,7 @@ import click
 from store.cli import output
 from store.cli.options import find_sessions, json_option, session_ids_argument, with_store
 from store.cli.output import TerminalText, format_count
+from store.cli.sharing.leak_options import allow_leaks_option, choose_policy, list_leaks, redact_option
 from store.errors import BadValue
 from store.export.options import EXPORT_FORMATS, ExportFormat, ExportOptions, parse_turns
 from store.export.verification import StoreComparison, Verification, verify_file
@@ -27,6 +28,8 @@ from store.store import Store
 @click.option(
     "-o", "--output", "path", type=click.Path(path_type=Path), metavar="PATH", help="Write to this file or folder."
 )
+@redact_option
+@allow_leaks_option
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @json_option
 @with_store
@@ -37,6 +40,8 @@ def export(
     turns: str | None,
     no_tools: bool,
     no_thinking: bool,
+    redact: bool,
+    allow_leaks: bool,
     path: Path | None,
     force: bool,
     as_json: bool,
@@ -44,10 +49,17 @@ def export(
     """Write a conversation as a document: Markdown, HTML, JSON, ATIF, or the original records.
 
     Without -o, one session is printed. Several sessions are written to a folder, with an index. A document ends with a
-    receipt, which `backscroll verify` checks.
+    receipt, which `backscroll verify` checks. Nothing is written if there are certain leaks, unless you choose --redact
+    or --allow-leaks.
     """
     sessions = find_sessions(store, session_ids)
-    options = ExportOptions(shape, _parse_turns(turns), tools=not no_tools, thinking=not no_thinking)
+    options = ExportOptions(
+        shape,
+        _parse_turns(turns),
+        tools=not no_tools,
+        thinking=not no_thinking,
+        leaks=choose_policy(redact, allow_leaks),
+    )
     for session in sessions:
         if session.depth == "text":
             output.notify(f"{session.id} is not completely read yet. Run `backscroll sync`.")
@@ -55,9 +67,11 @@ def export(
         if len(sessions) > 1 or as_json:
             raise click.UsageError("Name a file or folder with -o.")
         output.flush()
-        export_to_stream(store, sessions[0], options, sys.stdout.buffer)
+        with list_leaks():
+            export_to_stream(store, sessions[0], options, sys.stdout.buffer)
         return
-    written = _write(store, sessions, options, path, force)
+    with list_leaks():
+        written = _write(store, sessions, options, path, force)
     if as_json:
         output.emit_json({"exports": [_export_to_json(export) for export in written]})
     else:

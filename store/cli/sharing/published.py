@@ -14,7 +14,9 @@ from store.cli.options import (
     with_store,
 )
 from store.cli.output import Span, TerminalText, format_age
+from store.cli.sharing.leak_options import list_leaks
 from store.cli.short_ids import shorten_ids
+from store.export.checked import publish_checked
 from store.model.knowledge import PublishedFile
 from store.store import Store
 
@@ -24,15 +26,21 @@ public_id_argument = click.argument("public_id", metavar="ID")
 @click.command()
 @session_id_argument
 @click.argument("file")
+@click.option("--allow-leaks", is_flag=True, help="Publish the file although there are leaks in it.")
 @with_store
-def publish(store: Store, session_id: str, file: str) -> None:
+def publish(store: Store, session_id: str, file: str, allow_leaks: bool) -> None:
     """Publish a file of a session, and print its public id.
 
     FILE must be in the folder of the session. A relative FILE is looked up in the current folder, then in that folder.
+    A file with certain leaks is not published, unless you choose --allow-leaks.
     """
     session = store.sessions.find(session_id)
     path = os.path.abspath(file)
-    output.write(store.published.publish(session, path if os.path.exists(path) else file).id)
+    with list_leaks("Remove them from the file, or publish it with --allow-leaks."):
+        published_file = publish_checked(
+            store, session, path if os.path.exists(path) else file, "allow" if allow_leaks else "refuse"
+        )
+    output.write(published_file.id)
 
 
 @click.command()

@@ -1,0 +1,156 @@
+"""This module checks texts before they leave the store. Every export goes through a gate.
+
+A gate scans each text of a document by itself, before a format escapes it. With the policy `refuse`, a certain leak
+ends the export; with `redact`, leaks are masked in the exported copy; with `allow`, they are only counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+from store.errors import LeaksFound, ScanFailed, StoreError
+from store.leaks.rules import Tier
+from store.leaks.scanner import MAX_SECRET_BYTES, Match, Scanner, load_scanner, mask
+from store.model.entry import Json
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+LeakPolicy = Literal["refuse", "redact", "allow"]
+
+MASKED_TIERS = (Tier.CERTAIN, Tier.LIKELY)
+"""Are masked in a redacted copy. What is only possible is mostly an ordinary text."""
+
+MAX_PLACES = 5
+
+_CHUNK_BYTES = 2 * 1024 * 1024
+_BEGINNING_BYTES = 8192
+
+
+@dataclass(slots=True)
+class FoundLeak:
+    "Describes one value that was found, without the value."
+
+    rule: str
+    tier: Tier
+    number: int
+    "Numbers the values in a document, so that a reader sees which masks stand for the same one."
+    count: int = 0
+    places: dict[str, None] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        places = list(self.places)
+        more = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
+        where = f": {', '.join(places[:MAX_PLACES])}{more}" if any(places) else ""
+        return f"{self.rule} {mask(self.rule)}{where}"
+
+
+class LeakGate:
+    """Scans the texts of one export and remembers what it found."""
+
+    def __init__(self, scanner: Scanner, policy: LeakPolicy, *, unknown: str = "") -> None:
+        self.place = ""
+        "Names where the next texts are from, such as a turn."
+        self.policy = policy
+        self._scanner = scanner
+        self._unknown = unknown
+        "Says what could not be looked for."
+        self._found: dict[tuple[str, str], FoundLeak] = {}
+        self._texts = 0
+        self._characters = 0
+
+    def check(self, text: str) -> str:
+        """Return the text as it may leave the store. Raise ScanFailed if it cannot be scanned."""
+        self._texts += 1
+        self._characters += len(text)
+        matches = self._scanner.scan(text) if text else []
+        if not matches:
+            return text
+        pieces, end = [], 0
+        for match in matches:
+            leak = self._remember(match, text[match.start : match.end])
+            if self.policy == "redact" and match.tier in MASKED_TIERS:
+                pieces += [text[end : match.start], f"[redacted: {leak.rule} #{leak.number}]"]
+                end = match.end
+        return "".join([*pieces, text[end:]])
+
+    def check_json(self, value: Json) -> Json:
+        """Return a JSON value with every text in it checked, also the names of fields."""
+        match value:
+            case str():
+                return self.check(value)
+            case dict():
+                return {self.check(name): self.check_json(item) for name, item in value.items()}
+            case list():
+                return [self.check_json(item) for item in value]
+        return value
+
+    def check_file(self, file: BinaryIO) -> None:
+        """Scan a file that leaves the store as it is, in pieces that overlap."""
+        rest = file.read(_CHUNK_BYTES)
+        if b"\0" in rest[:_BEGINNING_BYTES]:
+            self._unknown = "The file is not text, so it was not looked into."
+            return
+        while rest:
+            for match in self._scanner.scan_bytes(rest):
+                self._remember(match, rest[match.start : match.end].decode("utf-8", "replace"))
+            more = file.read(_CHUNK_BYTES)
+            rest = rest[-MAX_SECRET_BYTES:] + more if more else b""
+
+    def _remember(self, match: Match, value: str) -> FoundLeak:
+        leak = self._found.get((match.rule, value))
+        if leak is None:
+            leak = self._found[match.rule, value] = FoundLeak(match.rule, match.tier, len(self._found) + 1)
+        leak.count += 1
+        leak.places[self.place] = None
+        return leak
+
+    def finish(self) -> None:
+        """Raise LeaksFound if the policy refuses what was found."""
+        certain = [leak for leak in self._found.values() if leak.tier is Tier.CERTAIN]
+        if self.policy == "refuse" and certain:
+            raise LeaksFound([leak.describe() for leak in certain])
+
+    @property
+    def limits(self) -> str:
+        """Say what was not looked for, or nothing."""
+        return " ".join(filter(None, [self._scanner.limits, self._unknown]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a receipt says about leaks."""
+        found = sorted(self._found.values(), key=lambda leak: leak.number)
+        return {
+            "policy": self.policy,
+            "texts": self._texts,
+            "characters": self._characters,
+            "limits": self.limits,
+            "found": [
+                {
+                    "rule": leak.rule,
+                    "tier": str(leak.tier),
+                    "number": leak.number,
+                    "count": leak.count,
+                    "masked": self.policy == "redact" and leak.tier in MASKED_TIERS,
+                }
+                for leak in found
+            ],
+        }
+
+
+def open_gate(store: Store, policy: LeakPolicy) -> LeakGate:
+    """Return a gate that also finds the values of the store's own secrets.
+
+    If they are locked, the export is refused, unless leaks are allowed.
+    """
+    try:
+        values: Iterable[str] = list(store.secrets.all_values())
+        unknown = ""
+    except StoreError as error:
+        if policy != "allow":
+            raise ScanFailed(
+                f"{error} So the values of your secrets cannot be looked for. Unlock them, or allow leaks."
+            ) from None
+        values, unknown = (), "The values of your secrets were not looked for, because they are locked."
+    return LeakGate(load_scanner(values), policy, unknown=unknown)

@@ -1,0 +1,225 @@
+"""These tests check that no export, published file or rebuilt conversation lets a certain leak out by accident."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+from documents.export_sample import add_export_session
+
+from store.errors import LeaksFound, ScanFailed
+from store.export.options import FILE_SUFFIXES, ExportFormat, ExportOptions
+from store.export.verification import verify_file
+from store.export.writing import export_to_file, export_to_folder
+from store.leaks.rule_table import RULES
+from store.leaks.rules import Tier
+from store.leaks.scanner import Scanner
+from store.model.entry import NewEntry, NewRecord, Text, Thinking, ToolCall, ToolResult
+from store.model.session import Session
+from store.store import Store
+from store.text.validate import encode
+
+FORMATS: tuple[ExportFormat, ...] = ("markdown", "html", "json", "atif", "raw")
+RULE = next(rule for rule in RULES if rule.is_builtin and rule.tier is Tier.CERTAIN and rule.prefix)
+TOKEN = RULE.example
+ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in TOKEN)
+
+
+def add_leaky_session(store: Store, place: str = "answer") -> Session:
+    """Add a session with a token in one place only."""
+    leak = {place: f"The key is {TOKEN} now."}.get
+    session = store.sessions.create("leaky", agent_title=leak("title", "A title"))
+    edit = {"file_path": "a.py", "old_string": "x", "new_string": f"y\n{leak('diff', '')}\nz"}
+    record = NewRecord(b'{"text": "%s"}' % (ESCAPED if place == "record" else "nothing").encode())
+    store.chains.append(
+        session.key,
+        [
+            NewEntry(role="user", parts=(Text(leak("prompt", "Hello")),)),
+            NewEntry(
+                role="assistant",
+                parts=(
+                    Thinking(leak("thinking", "Hm.")),
+                    ToolCall("c1", "Bash", {"command": leak("argument", "ls")}),
+                    ToolCall("c2", "Edit", edit),
+                    Text(leak("answer", "Done.")),
+                ),
+                record=record,
+            ),
+            NewEntry(role="tool", parts=(ToolResult("c1", leak("result", "a.txt")), ToolResult("c2", "ok"))),
+        ],
+    )
+    if place == "note":
+        store.notes.add_note(session, leak("note", ""))
+    if place == "tag":
+        store.notes.tag([session], [TOKEN])
+    if place == "summary":
+        store.summaries.set(session, leak("summary", ""))
+    return store.sessions.get("leaky")
+
+
+PLACES = ("title", "prompt", "thinking", "argument", "diff", "answer", "result", "note", "tag", "summary")
+
+
+@pytest.mark.parametrize("export_format", ["markdown", "html", "json", "atif"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_leak_in_any_place_is_refused_and_masked(
+    store: Store, tmp_path: Path, place: str, export_format: ExportFormat
+) -> None:
+    session, path = add_leaky_session(store, place), tmp_path / "out" / "x"
+    path.parent.mkdir()
+    if export_format == "atif" and place in ("note", "tag", "summary"):
+        pytest.skip("A trajectory does not have it.")
+    with pytest.raises(LeaksFound) as refusal:
+        export_to_file(store, session, ExportOptions(export_format), path)
+    assert TOKEN not in str(refusal.value) + "".join(refusal.value.leaks)
+    assert RULE.id in refusal.value.leaks[0]
+    assert list(path.parent.iterdir()) == []
+
+    export_to_file(store, session, ExportOptions(export_format, leaks="redact"), path)
+    data = path.read_bytes()
+    assert TOKEN.encode() not in data
+    assert f"[redacted: {RULE.id} #1]".encode() in data.replace(b"\\[", b"[").replace(b"\\]", b"]").replace(
+        b"\\#", b"#"
+    )
+    assert verify_file(store, path)[2:] == (True, "same")
+
+    export_to_file(store, session, ExportOptions(export_format, leaks="allow"), path, replace=True)
+    assert verify_file(store, path)[2:] == (True, "same")
+
+
+@pytest.mark.parametrize("export_format", ["raw", "json"])
+def test_a_leak_behind_escapes_in_a_record_is_found(store: Store, tmp_path: Path, export_format: ExportFormat) -> None:
+    session, path = add_leaky_session(store, "record"), tmp_path / "x"
+    with pytest.raises(LeaksFound):
+        export_to_file(store, session, ExportOptions(export_format), path)
+    export_to_file(store, session, ExportOptions(export_format, leaks="redact"), path)
+    data = path.read_text()
+    assert TOKEN not in data
+    assert ESCAPED not in data
+    assert ESCAPED.replace("\\", "\\\\") not in data
+    assert f"[redacted: {RULE.id} #1]" in data
+
+
+def test_the_values_of_own_secrets_are_certain_leaks(store: Store, tmp_path: Path) -> None:
+    session = add_export_session(store, answer="It is open sesame 42, as always.")
+    store.secrets.set(session, "DOOR", "open sesame 42")
+    with pytest.raises(LeaksFound) as refusal:
+        export_to_file(store, session, ExportOptions("html"), tmp_path / "x.html")
+    assert refusal.value.leaks == ["own-secret ••••••••: turn 1"]
+    export_to_file(store, session, ExportOptions("html", leaks="redact"), tmp_path / "x.html")
+    assert "It is [redacted: own-secret #1], as always." in (tmp_path / "x.html").read_text()
+
+
+def test_what_is_left_out_is_not_a_leak(store: Store, tmp_path: Path) -> None:
+    session = add_leaky_session(store, "result")
+    export_to_file(store, session, ExportOptions("html", tools=False), tmp_path / "x.html")
+    assert TOKEN not in (tmp_path / "x.html").read_text()
+
+
+def test_a_folder_is_refused_too(store: Store, tmp_path: Path) -> None:
+    sessions = [add_export_session(store), add_leaky_session(store)]
+    with pytest.raises(LeaksFound):
+        export_to_folder(store, sessions, ExportOptions("html"), tmp_path / "out")
+    assert not list((tmp_path / "out").glob("leaky*"))
+
+
+def test_a_receipt_says_what_was_masked_and_what_was_not_looked_for(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = add_leaky_session(store)
+    options = ExportOptions("html", leaks="redact")
+    leaks = export_to_file(store, session, options, tmp_path / "all.html").receipt["leaks"]
+    assert leaks["found"] == [{"rule": RULE.id, "tier": "certain", "number": 1, "count": 1, "masked": True}]
+    assert (leaks["policy"], leaks["limits"]) == ("redact", "")
+    for package in ("re2", "ahocorasick_rs"):
+        monkeypatch.setitem(sys.modules, package, None)  # as if the extra were not installed
+    leaks = export_to_file(store, session, options, tmp_path / "few.html").receipt["leaks"]
+    assert [leak["rule"] for leak in leaks["found"]] == [RULE.id]
+    assert "Install `backscroll[leaks]`" in leaks["limits"]
+
+
+def test_a_scan_that_fails_refuses_the_export(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, folder = add_export_session(store), tmp_path / "out"
+    folder.mkdir()
+
+    def fail(self: Scanner, text: str) -> object:
+        raise ScanFailed("A text could not be scanned.")
+
+    monkeypatch.setattr(Scanner, "scan", fail)
+    with pytest.raises(ScanFailed):
+        export_to_file(store, session, ExportOptions("html"), folder / "x.html")
+    assert list(folder.iterdir()) == []
+
+
+# ── on the command line ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("export_format", FORMATS)
+def test_nothing_is_printed_if_the_export_is_refused(store: Store, export_format: ExportFormat) -> None:
+    session = add_leaky_session(store)
+    store.append_message(session.id, "user", f"raw too: {TOKEN}")
+    ran = CommandLine(store.path)("export", "leaky", "--as", export_format)
+    assert (ran.status, ran.out) == (1, "")
+    assert f"  {RULE.id} " in ran.err
+    assert "--redact" in ran.err
+    assert "--allow-leaks" in ran.err
+    assert TOKEN not in ran.err
+
+
+def test_both_ways_on_and_not_both_at_once(store: Store, tmp_path: Path) -> None:
+    add_leaky_session(store)
+    cli, path = CommandLine(store.path), tmp_path / f"x{FILE_SUFFIXES['markdown']}"
+    arguments = ["export", "leaky", "--as", "markdown", "-o", str(path), "--force"]
+    assert cli(*arguments, "--redact", "--allow-leaks").status == 2
+    assert cli(*arguments, "--redact").status == 0
+    assert TOKEN not in path.read_text()
+    assert cli(*arguments, "--allow-leaks").status == 0
+    assert TOKEN in path.read_text()
+
+
+def test_rebuild_to_a_file_has_the_same_gate(store: Store, tmp_path: Path) -> None:
+    add_leaky_session(store)
+    cli, path = CommandLine(store.path), tmp_path / "input.json"
+    ran = cli("rebuild", "leaky", "--as", "chat", "-o", str(path))
+    assert (ran.status, path.exists()) == (1, False)
+    assert "--redact" in ran.err
+    assert cli("rebuild", "leaky", "--as", "chat", "-o", str(path), "--redact").status == 0
+    assert f"[redacted: {RULE.id} #1]" in json.dumps(json.loads(path.read_text()))
+    assert TOKEN not in path.read_text()
+    assert cli("rebuild", "leaky", "--as", "chat", "-o", str(path), "--allow-leaks").status == 1  # it exists
+    assert TOKEN in cli("rebuild", "leaky", "--as", "chat").out
+
+
+def test_publish_has_the_same_gate(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "notes.txt").write_text(f"start\n{'x' * 3_000_000}\n{TOKEN}\n")
+    (folder / "clean.txt").write_text("nothing here\n")
+    store.create_session("s1", cwd=str(folder))
+    cli = CommandLine(store.path)
+    ran = cli("publish", "s1", str(folder / "notes.txt"))
+    assert (ran.status, ran.out) == (1, "")
+    assert TOKEN not in ran.err
+    assert store.published.list_published() == []
+    assert cli("publish", "s1", str(folder / "notes.txt"), "--allow-leaks").status == 0
+    assert cli("publish", "s1", str(folder / "clean.txt")).status == 0
+    assert len(store.published.list_published()) == 2
+
+
+def test_half_of_a_secret_is_not_shown_in_the_line_of_a_call(store: Store, tmp_path: Path) -> None:
+    session = store.sessions.create("s1")
+    command = f"{'x' * 280} {TOKEN}"
+    store.chains.append(
+        session.key,
+        [
+            NewEntry(role="user", parts=(Text("Go"),)),
+            NewEntry(
+                role="assistant", parts=(ToolCall("c1", "Bash", {"command": command}),), record=NewRecord(encode(1))
+            ),
+        ],
+    )
+    export_to_file(store, session, ExportOptions("html", leaks="redact"), tmp_path / "x.html")
+    assert TOKEN[:12] not in (tmp_path / "x.html").read_text()
