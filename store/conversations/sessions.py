@@ -129,10 +129,12 @@ class Sessions:
         return session
 
     def _write_totals(self, key: int, fields: SessionFields) -> None:
-        if "tokens_total" in fields:
-            from store.usage.rows import write_session_totals
+        from store.usage.rows import move_session_totals, write_session_totals
 
+        if "tokens_total" in fields:
             write_session_totals(self._store.connection, key)
+        elif "updated_at" in fields:
+            move_session_totals(self._store.connection, key)
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 

@@ -186,6 +186,17 @@ _WRITE_TOTALS = f"""
 _TOTALS = Usage(0, 0, 0, output=0, estimated=("input", "cache_read", "cache_write_5m", "output"))
 
 
+_MOVE_TOTALS = """
+    update usage set at = coalesce((select cast(strftime('%s', updated_at) as integer) from sessions where key = ?1), 0)
+    where session = ?1 and call = (select head from sessions where key = ?1)
+"""
+
+
+def move_session_totals(connection: sqlite3.Connection, session: int) -> None:
+    """Let the row of a session's totals, if there is one, have the new time of the session."""
+    connection.execute(_MOVE_TOTALS, (session,))
+
+
 def write_session_totals(connection: sqlite3.Connection, session: int) -> None:
     """Write a row for an agent that reports the tokens of a session, but not of its responses.
 
