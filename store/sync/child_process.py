@@ -118,9 +118,9 @@ def start_process(forked_from: Sequence[Connection] | None = None) -> Iterator[C
     pipes it may be forked; it closes these pipes, which belong to the processes forked before.
     """
     ours, theirs = Pipe(duplex=True)
-    is_forked = forked_from is not None and _can_fork()
     with theirs:
-        process = _fork(theirs, [ours, *forked_from]) if is_forked and forked_from is not None else _spawn(theirs)
+        may_fork = forked_from is not None and _can_fork()
+        process = _fork(theirs, [ours, *(forked_from or ())]) if may_fork else _spawn(theirs)
     try:
         yield ours if process else None
     finally:
