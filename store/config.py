@@ -81,6 +81,9 @@ SETTINGS = {
         Setting("resume", "return", False, "true: come back to the browser when an agent that it started ends."),
         Setting("titles", "command", "", "A program that gets the first turns as JSON on stdin and prints a title."),
         Setting("titles", "seconds", 30, "How long this program may take for one session."),
+        Setting(
+            "leaks", "idle", True, "false: conversations are scanned for leaks only when you run `backscroll leaks`."
+        ),
         Setting("facts", "max_lines", DEFAULT_MAX_LINES, "Consolidate the facts of a scope when there are more."),
     )
 }

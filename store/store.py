@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from store.edits.notes import Notes
     from store.edits.published import PublishedFiles
     from store.edits.summaries import Summaries
+    from store.leaks.leaks import Leaks
     from store.search.hits import Search
     from store.search.saved_searches import SavedSearches
     from store.secrets.secrets import Secrets
@@ -407,6 +408,12 @@ class Store(AgentMethods):
         from store.secrets.secrets import Secrets
 
         return Secrets(self)
+
+    @cached_property
+    def leaks(self) -> Leaks:
+        from store.leaks.leaks import Leaks
+
+        return Leaks(self)
 
     @cached_property
     def saved_searches(self) -> SavedSearches:

@@ -10,9 +10,11 @@ from pathlib import Path
 import click
 
 from store.cli import json_output, output
-from store.cli.options import json_option
+from store.cli.lazy_group import WordGroup
+from store.cli.options import complete_query, json_option, with_store
 from store.cli.output import Span, Style, TerminalText, format_age, format_count
 from store.model.leak import Leak, LeakPlace, NotScanned
+from store.store import Store
 
 _MAX_NAMED = 10
 """Is how many files of one reason a terminal or a log gets to see. The JSON has them all."""
@@ -20,9 +22,67 @@ _MAX_NAMED = 10
 _TIER_STYLES: Mapping[str, Style] = {"certain": "bad", "likely": "hit", "possible": "quiet"}
 
 
-@click.group()
+@click.group(cls=WordGroup, default="list", default_if_no_args=True)
 def leaks() -> None:
-    """Find keys, tokens and passwords."""
+    """Find keys, tokens and passwords in conversations and in files.
+
+    Without a command, list those in the store: `backscroll leaks [QUERY]`. No value is ever printed.
+    """
+
+
+@leaks.command("list")
+@click.argument("words", metavar="[QUERY]...", nargs=-1, shell_complete=complete_query)
+@click.option("--no-scan", is_flag=True, help="Only list what is known, without scanning what is new.")
+@json_option
+@with_store
+def list_leaks(store: Store, words: Sequence[str], no_scan: bool, as_json: bool) -> None:
+    """Scan what is not scanned yet, and list the leaks.
+
+    With a QUERY, list only those in matching sessions. What was ignored or rotated comes last.
+    """
+    from store.leaks.store_scan import list_not_scanned
+
+    scan = store.leaks.begin_scan()
+    if not no_scan:
+        for _ in scan.steps():
+            pass
+    found = store.leaks.list_leaks(" ".join(words))
+    pending, not_scanned = scan.count_pending(), list_not_scanned(store)
+    if as_json:
+        scanned = {"texts": scan.texts, "bytes": scan.bytes, "files": scan.files, "pending_sessions": pending}
+        output.emit_json(json_output.leaks_to_json(found, scanned, not_scanned, scan.limits))
+        return
+    _print_leaks(found)
+    if not found:
+        output.notify("No leaks found.")
+    if pending:
+        output.notify(f"Not scanned yet: {format_count(pending, 'session')}.")
+    _notify_not_scanned(not_scanned)
+    if scan.limits:
+        output.notify(scan.limits)
+
+
+@leaks.command()
+@click.argument("fingerprint")
+@click.option("--reason", required=True, help="Why it can be ignored.")
+@with_store
+def ignore(store: Store, fingerprint: str, reason: str) -> None:
+    """Ignore a leak, for example because it is an example.
+
+    `backscroll undo` reverses it.
+    """
+    store.leaks.ignore(fingerprint, reason)
+
+
+@leaks.command()
+@click.argument("fingerprint")
+@with_store
+def rotated(store: Store, fingerprint: str) -> None:
+    """Note that you replaced a key at its vendor, so that the leaked one is worthless.
+
+    `backscroll undo` reverses it.
+    """
+    store.leaks.set_rotated(fingerprint)
 
 
 @leaks.command()
@@ -72,11 +132,12 @@ def _print_leaks(found: Sequence[Leak]) -> None:
                     TerminalText(leak.tier, _TIER_STYLES[leak.tier]),
                     TerminalText(leak.rule, "name"),
                     leak.masked,
+                    "ignored" if leak.ignored else "rotated" if leak.rotated else "open",
                     format_age(leak.last_at),
                     _format_place(place),
                 ]
             )
-    output.print_table(["fingerprint", "tier", "rule", "masked", ":age", "place"], rows)
+    output.print_table(["fingerprint", "tier", "rule", "masked", "state", ":age", "place"], rows)
 
 
 def _format_place(place: LeakPlace) -> str:

@@ -322,6 +322,7 @@ class Sessions:
 
     def _delete_rows(self, key: int) -> None:
         # Imported here, because the first screen only lists sessions.
+        from store.leaks.rows import delete_leaks
         from store.search.quick_index import clear_index_if_unread
         from store.usage.rows import delete_usage
 
@@ -330,6 +331,7 @@ class Sessions:
         self._store.search.delete_rows(*self._store.search.build_rows(key))
         self._store.journal.blank_session(key)
         delete_usage(connection, key)
+        delete_leaks(connection, key)
         connection.execute("insert into purging (session) values (?)", (key,))
         for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published", "foreign_secrets"):
             connection.execute(f"delete from {table} where session = ?", (key,))

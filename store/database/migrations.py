@@ -185,6 +185,11 @@ def m020_usage(db: Database) -> None:
     _execute(db, USAGE)
 
 
+@migrations.add
+def m021_leaks(db: Database) -> None:
+    _execute(db, LEAKS)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -678,4 +683,55 @@ begin update usage set counted = 0 where call = new.call and call < 0 and counte
 alter table sessions add column usage_version integer not null default 0
 
 create index sessions_usage on sessions(usage_version)
+"""
+
+# What is known about leaks. A value is never stored, only its HMAC under the key. `start` and `length` are the span in
+# the text of the field, or in the file or record. Progress and files name the rules by which they were scanned.
+LEAKS = """
+create table leaks (
+    fingerprint text primary key,
+    rule text not null,
+    tier text not null,
+    ignored text not null default '',
+    rotated_at text not null default ''
+) strict, without rowid
+
+create table leak_places (
+    key integer primary key,
+    fingerprint text not null references leaks(fingerprint),
+    session integer references sessions(key),
+    entry_seq integer,
+    field text not null,
+    path text not null,
+    line integer,
+    start integer not null,
+    length integer not null,
+    at text not null
+) strict
+
+create unique index leak_places_once on leak_places(
+    fingerprint, coalesce(session, 0), coalesce(entry_seq, -2), field, path, coalesce(line, 0), start
+)
+
+create index leak_places_session on leak_places(session)
+
+create index leak_places_path on leak_places(path) where path != ''
+
+create table leak_progress (
+    session integer primary key references sessions(key),
+    seq integer not null,
+    rules text not null
+) strict
+
+create table leak_files (
+    path text primary key,
+    stamp text not null,
+    rules text not null,
+    reason text not null
+) strict, without rowid
+
+create table leak_key (
+    id integer primary key check (id = 1),
+    key blob not null
+) strict
 """

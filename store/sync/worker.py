@@ -28,7 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from store import sources
+from store.config import get_setting
 from store.errors import Busy, StoreError, WriteFailed
+from store.paths import load_config
 from store.sources.kit.locator import is_url
 from store.store import Store
 from store.sync.agent_processes import update_processes
@@ -93,7 +95,7 @@ class Follower:
                 began = time.thread_time()
                 has_changed = self._sync_once()
                 if has_changed or is_first:
-                    self._packing, is_first = chain(self._derive_usage(), pack_store(self._store)), False
+                    self._packing, is_first = self._idle_work(), False
                 report_idle(has_changed or self._has_derived)
                 self._has_derived = False
                 if self._is_stopped.is_set():
@@ -162,6 +164,15 @@ class Follower:
             due_at = min(self._all_due_at, time.monotonic() + longest)
             self._pack_until(due_at)
             self._watcher.wait_for_change(max(due_at - time.monotonic(), 0))
+
+    def _idle_work(self) -> Iterator[None]:
+        """Return what is done when nothing is to be read, in short steps."""
+        return chain(self._derive_usage(), pack_store(self._store), self._scan_for_leaks())
+
+    def _scan_for_leaks(self) -> Iterator[None]:
+        with suppress(StoreError):  # `backscroll leaks` reports it
+            if get_setting(load_config(), "leaks.idle", bool):
+                yield from self._store.leaks.begin_scan(is_idle=True).steps()
 
     def _derive_usage(self) -> Iterator[None]:
         """Derive the usage of sessions that were stored before it was kept, one in each step."""

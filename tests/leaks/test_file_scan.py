@@ -118,7 +118,7 @@ def test_the_command_prints_places_and_never_values(cli: CommandLine, folder: Pa
     (folder / "a.txt").write_text(f"x\n{AWS_KEY}\n")
     result = cli("leaks", "scan", str(folder))
     assert result.status == 1
-    ((_, tier, rule, masked, _, place),) = result.rows
+    ((_, tier, rule, masked, _, _, place),) = result.rows
     assert (tier, rule, masked, place) == ("certain", "aws-access-key", "AKIA••••••••", f"{folder}/a.txt:2")
     assert AWS_KEY not in result.out + result.err
     assert not cli.path.exists()

@@ -1,0 +1,93 @@
+"""This module lists the leaks of a store, and keeps what a person decided about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from store.errors import BadValue, NotFound
+from store.leaks.rules import Tier
+from store.leaks.scanner import mask
+from store.leaks.store_scan import StoreScan
+from store.model.leak import Leak, LeakPlace
+from store.model.session import entry_id
+from store.text.validate import encode, utc_timestamp, validate_text
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+_SELECT_PLACES = """
+    select leaks.fingerprint, leaks.rule, leaks.tier, leaks.ignored, leaks.rotated_at, sessions.id,
+        leak_places.entry_seq, leak_places.field, leak_places.path, leak_places.line, leak_places.at
+    from leaks join leak_places on leak_places.fingerprint = leaks.fingerprint
+        left join sessions on sessions.key = leak_places.session
+"""
+_IN_SESSIONS = "where leak_places.session in (select value from json_each(?))"
+_IN_ORDER = "order by leak_places.at, leak_places.key"
+_MAX_SESSIONS = 1_000_000
+
+
+class Leaks:
+    """Finds, lists and judges leaks. This is the collection `store.leaks`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def begin_scan(self, *, is_idle: bool = False) -> StoreScan:
+        """Return a scan of everything that is not scanned yet. An idle one leaves out what takes long."""
+        return StoreScan(self._store, is_idle=is_idle)
+
+    def list_leaks(self, query: str = "") -> list[Leak]:
+        """Return the leaks, or only those in sessions that match a query. Open ones come first, then the surest."""
+        rows = self._read_rows(query)
+        by_fingerprint: dict[str, list[Any]] = {}
+        for row in rows:
+            by_fingerprint.setdefault(row[0], []).append(row)
+        leaks = sorted(map(_build_leak, by_fingerprint.values()), key=lambda leak: leak.last_at, reverse=True)
+        return sorted(leaks, key=lambda leak: (bool(leak.ignored or leak.rotated), Tier(leak.tier).rank))
+
+    def _read_rows(self, query: str) -> list[Any]:
+        if not query:
+            return self._store.rows(f"{_SELECT_PLACES} {_IN_ORDER}")
+        sessions, _ = self._store.sessions.matching(query, _MAX_SESSIONS)
+        keys = encode([session.key for session in sessions]).decode()
+        return self._store.rows(f"{_SELECT_PLACES} {_IN_SESSIONS} {_IN_ORDER}", keys)
+
+    def find(self, fingerprint: str) -> str:
+        """Return the complete fingerprint of a leak that begins so."""
+        rows = self._store.rows(
+            "select fingerprint from leaks where substr(fingerprint, 1, ?) = ? limit 2", len(fingerprint), fingerprint
+        )
+        if not fingerprint or not rows:
+            raise NotFound(f"No such leak: {fingerprint!r}.")
+        if len(rows) > 1:
+            raise NotFound(f"More than one leak begins with {fingerprint!r}. Type more of the fingerprint.")
+        return str(rows[0][0])
+
+    def ignore(self, fingerprint: str, reason: str) -> None:
+        """Ignore a leak, because it is no secret or does not matter. An empty reason is refused."""
+        if not validate_text(reason, "reason").strip():
+            raise BadValue("Say why the leak can be ignored.")
+        self._update("ignore leak", fingerprint, ignored=reason.strip())
+
+    def set_rotated(self, fingerprint: str) -> None:
+        """Note that the value is no longer valid, because its vendor replaced it."""
+        self._update("mark leak as rotated", fingerprint, rotated_at=utc_timestamp())
+
+    def _update(self, kind: str, fingerprint: str, **columns: str) -> None:
+        with self._store.journal.edit(kind) as edit:
+            edit.update("leaks", self.find(fingerprint), **columns)
+
+
+def _build_leak(rows: list[Any]) -> Leak:
+    fingerprint, rule, tier, ignored, rotated_at, *_ = rows[0]
+    places = tuple(dict.fromkeys(_build_place(row) for row in rows))
+    times = [row[-1] for row in rows]
+    return Leak(
+        fingerprint, rule, tier, mask(rule), places, min(times), max(times), ignored or None, rotated_at or None
+    )
+
+
+def _build_place(row: Any) -> LeakPlace:
+    session, seq, field, path, line = row[5:10]
+    entry = entry_id(session, seq) if session and seq is not None else None
+    return LeakPlace(session, entry, field or None, path or None, line)

@@ -1,0 +1,346 @@
+"""This module scans the texts of the store and the files of the agents, step by step, the newest session first.
+
+What is done is noted with each step, so a scan can stop at any time and continues where it stopped. A session that grew
+is scanned from the entry after the last one, and from its beginning when the rules have changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from store.errors import Damaged, StoreError
+from store.leaks.escapes import decode_escapes
+from store.leaks.file_scan import FileScan, FoundValue
+from store.leaks.fingerprint import compute_fingerprint
+from store.leaks.scanner import Scanner, load_scanner
+from store.model.entry import Attachment, Entry, Json, Text, Thinking, ToolCall, ToolResult
+from store.model.leak import NotScanned
+from store.sources.kit.locator import is_url
+from store.text.validate import utc_timestamp
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+STEP_BYTES = 4 * 1024 * 1024
+"""Is how much of a session is scanned before the progress is noted."""
+
+MAX_IDLE_FILE_BYTES = 64 * 1024 * 1024
+"""Larger files are only scanned on request, because the worker does nothing else meanwhile."""
+
+_SELECT_PENDING = """
+    select sessions.key, case when leak_progress.rules glob ?1 then leak_progress.seq else -2 end
+    from sessions join entries on entries.key = sessions.tail
+        left join leak_progress on leak_progress.session = sessions.key
+    where leak_progress.session is null or leak_progress.rules not glob ?1 or leak_progress.seq < entries.seq
+    order by sessions.updated_at desc
+"""
+_SELECT_ENTRIES = """
+    select seq, record, text, inherited, created_at from entries where session = ? and seq > ? order by seq
+"""
+_SELECT_OTHER_TEXTS = """
+    select key, null, 'title', own_title || ' ' || agent_title, updated_at from sessions
+        where own_title || agent_title != ''
+    union all select key, null, 'system prompt', system_prompt, created_at from sessions where system_prompt != ''
+    union all select session, null, 'summary', text, created_at from summaries
+    union all select session, entry_seq, 'note', text, created_at from notes
+    union all select session, entry_seq, 'fact', text, updated_at from facts
+"""
+_OTHER_FIELDS = "('title', 'system prompt', 'summary', 'note', 'fact')"
+_INSERT_LEAK = "insert or ignore into leaks (fingerprint, rule, tier) values (?, ?, ?)"
+_INSERT_PLACE = """
+    insert or ignore into leak_places (fingerprint, session, entry_seq, field, path, line, start, length, at)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_NOTE_PROGRESS = "insert or replace into leak_progress (session, seq, rules) values (?, ?, ?)"
+_NOTE_FILE = "insert or replace into leak_files (path, stamp, rules, reason) values (?, ?, ?, ?)"
+
+
+class _Place(NamedTuple):
+    """Is a row of `leak_places`, with the value, which is never stored."""
+
+    value: str
+    rule: str
+    tier: str
+    session: int | None
+    entry_seq: int | None
+    field: str
+    path: str
+    line: int | None
+    start: int
+    at: str
+
+
+class StoreScan:
+    """Scans one store. `steps` does the work, a short piece at a time."""
+
+    def __init__(self, store: Store, *, is_idle: bool = False) -> None:
+        self._store = store
+        self._is_idle = is_idle
+        values, marker = _read_own_values(store, is_idle)
+        self.scanner = load_scanner(values)
+        self.rules = _identify_rules(self.scanner) + marker
+        self._current_rules = self.rules if marker else f"{self.rules}*"
+        """Matches the rules of what need not be scanned again: also for more values than are known now."""
+        self._key = read_leak_key(store)
+        is_without = not marker and store.row("select 1 from secrets limit 1")
+        self._locked_note = "The values of your secrets were not looked for: they are locked." if is_without else ""
+        self.texts = self.bytes = self.files = 0
+
+    def steps(self) -> Iterator[None]:
+        """Scan everything that is not scanned yet, and yield after each short step."""
+        yield from self._scan_sessions()
+        self._scan_other_texts()
+        yield
+        yield from self._scan_files()
+
+    @property
+    def limits(self) -> str:
+        """Say what was not looked for, or nothing."""
+        return " ".join(filter(None, [self.scanner.limits, self._locked_note]))
+
+    def count_pending(self) -> int:
+        """Count the sessions with texts that are not scanned yet."""
+        (unread,) = self._store.row("select count(*) from sessions where tail is null")
+        return len(self._store.rows(_SELECT_PENDING, self._current_rules)) + int(unread)
+
+    # ── sessions ──────────────────────────────────────────────────────────────────────────────────
+
+    def _scan_sessions(self) -> Iterator[None]:
+        for session, last_seq in self._store.rows(_SELECT_PENDING, self._current_rules):
+            if last_seq == -2:
+                self._forget_session(session)
+            yield from self._scan_session(session, last_seq)
+
+    def _forget_session(self, session: int) -> None:
+        with self._store.transaction(durable=False) as connection:
+            forget = f"delete from leak_places where session = ? and field not in {_OTHER_FIELDS}"
+            connection.execute(forget, (session,))
+
+    def _scan_session(self, session: int, last_seq: int) -> Iterator[None]:
+        found: list[_Place] = []
+        scanned_bytes, last_record, seq = 0, None, last_seq
+        for seq, record, text, inherited, at in self._store.rows(_SELECT_ENTRIES, session, last_seq):
+            if inherited or (record is not None and record == last_record):
+                continue
+            last_record = record
+            data = self._read_texts(session, seq, record, text)
+            scanned_bytes += len(data)
+            found += self._scan_entry(session, seq, record, data, at)
+            if scanned_bytes >= STEP_BYTES:
+                self._write(found, _NOTE_PROGRESS, session, seq, self.rules)
+                found, scanned_bytes = [], 0
+                yield
+        self._write(found, _NOTE_PROGRESS, session, seq, self.rules)
+        yield
+
+    def _read_texts(self, session: int, seq: int, record: int | None, text: str) -> bytes:
+        """Return the record of an entry, which has everything that was derived from it; without one, its own texts."""
+        self.texts += 1
+        if record is None:
+            parts = self._store.chains.entry(session, seq).parts
+            data = "\n".join([text, *(string for part in parts for string in _list_strings(part))]).encode(
+                "utf-8", "surrogatepass"
+            )
+        else:
+            try:
+                data = self._store.records.get(record)
+            except Damaged:  # `doctor` reports it
+                data = b""
+        self.bytes += len(data)
+        return decode_escapes(data)
+
+    def _scan_entry(self, session: int, seq: int, record: int | None, data: bytes, at: str) -> Iterator[_Place]:
+        """Yield what is found in a record, each with the entry and the field that shows it."""
+        entries: list[Entry] = []
+        for match in self.scanner.scan_bytes(data):
+            value = data[match.start : match.end].decode("utf-8", "replace")
+            if not entries:
+                entries = self._list_entries_of(session, seq, record)
+            entry, field, start = _find_field(entries, value)
+            yield _Place(value, match.rule, match.tier, session, entry.seq, field, "", None, start, at)
+
+    def _list_entries_of(self, session: int, seq: int, record: int | None) -> list[Entry]:
+        if record is None:
+            return [self._store.chains.entry(session, seq)]
+        rows = self._store.rows(
+            "select seq from entries where session = ? and record = ? order by seq", session, record
+        )
+        return [self._store.chains.entry(session, seq) for (seq,) in rows]
+
+    # ── other texts ───────────────────────────────────────────────────────────────────────────────
+
+    def _scan_other_texts(self) -> None:
+        """Scan titles, system prompts, summaries, notes and facts. They are few, so all are scanned each time."""
+        found: list[_Place] = []
+        for session, seq, field, text, at in self._store.rows(_SELECT_OTHER_TEXTS):
+            self.texts += 1
+            for match in self.scanner.scan(text):
+                value = text[match.start : match.end]
+                place = _Place(value, match.rule, match.tier, session, seq, field, "", None, match.start, at)
+                found.append(place)
+        known = self._store.rows(f"select 1 from leak_places where field in {_OTHER_FIELDS} limit 1")
+        if found or known:
+            self._write(found, f"delete from leak_places where field in {_OTHER_FIELDS}")
+
+    # ── files of agents ───────────────────────────────────────────────────────────────────────────
+
+    def _scan_files(self) -> Iterator[None]:
+        sql = "select path, case when rules glob ? then stamp else '' end from leak_files"
+        known = dict(self._store.rows(sql, self._current_rules))
+        present: set[str] = set()
+        for path in list_agent_files(self._store):
+            present.add(name := str(path))
+            try:
+                status = path.stat()
+            except (OSError, ValueError):
+                continue
+            stamp = f"{status.st_size}:{status.st_mtime_ns}"
+            if known.get(name) == stamp or (self._is_idle and status.st_size > MAX_IDLE_FILE_BYTES):
+                continue
+            self._scan_file(path, stamp)
+            yield
+        self._forget_files(known.keys() - present)
+
+    def _scan_file(self, path: Path, stamp: str) -> None:
+        scan = FileScan(self.scanner)
+        at = utc_timestamp()
+        try:
+            found = [_place_in_file(found, str(path), at) for found in scan.find_in_file(path)]
+            reasons = [item.reason for item in (*scan.unreadable, *scan.not_scanned)]
+        except (OSError, StoreError) as error:
+            found, reasons = [], [getattr(error, "strerror", "") or str(error)]
+        self.files += scan.files
+        self.bytes += scan.bytes
+        with self._store.transaction(durable=False) as connection:
+            connection.execute("delete from leak_places where path = ?", (str(path),))
+            self._write(found, _NOTE_FILE, str(path), stamp, self.rules, "; ".join(reasons))
+
+    def _forget_files(self, paths: Iterable[str]) -> None:
+        """Forget files that are gone."""
+        with self._store.transaction(durable=False) as connection:
+            for path in paths:
+                connection.execute("delete from leak_places where path = ?", (path,))
+                connection.execute("delete from leak_files where path = ?", (path,))
+
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────
+
+    def _write(self, found: Iterable[_Place], statement: str, *values: object) -> None:
+        """Execute the statement that notes the progress, and store what was found, in one transaction."""
+        rows = [(compute_fingerprint(self._key, place.value), place) for place in found]
+        with self._store.transaction(durable=False) as connection:
+            connection.execute(statement, values)
+            connection.executemany(_INSERT_LEAK, [(name, place.rule, place.tier) for name, place in rows])
+            connection.executemany(
+                _INSERT_PLACE, [(name, *place[3:9], len(place.value), place.at) for name, place in rows]
+            )
+
+
+def list_agent_files(store: Store) -> Iterator[Path]:
+    """Yield the files in the stores that were synced, and the settings of Claude Code in the folders of sessions."""
+    seen: set[Path] = set()
+    for (locator,) in store.rows("select locator from sources order by key"):
+        if is_url(locator):
+            continue
+        root = Path(os.path.expanduser(locator))
+        for path in _walk(root) if root.is_dir() else [root]:
+            if path not in seen and path.is_file() and not path.is_symlink():
+                seen.add(path)
+                yield path
+    for (folder,) in store.rows("select distinct cwd from sessions where cwd != ''"):
+        path = Path(folder, ".claude", "settings.local.json")
+        if path not in seen and path.is_file():
+            yield path
+
+
+def list_not_scanned(store: Store) -> list[NotScanned]:
+    """Return the files that could not be looked into, each with the reason."""
+    rows = store.rows("select path, reason from leak_files where reason != '' order by path")
+    return [NotScanned(path, reason) for path, reason in rows]
+
+
+def read_leak_key(store: Store) -> bytes:
+    """Return the key of the fingerprints. It is made at the first scan and belongs to this store alone."""
+    row = store.row("select key from leak_key")
+    if row is None:
+        with store.transaction() as connection:
+            connection.execute("insert or ignore into leak_key (id, key) values (1, ?)", (secrets.token_bytes(32),))
+        row = store.row("select key from leak_key")
+    return bytes(row[0])
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(root):
+        folders.sort()
+        yield from (Path(parent, name) for name in sorted(names))
+
+
+def _read_own_values(store: Store, is_idle: bool) -> tuple[list[str], str]:
+    """Return the values of the store's secrets, and what identifies their current state.
+
+    They are left out where reading them would need a passphrase, or could make the system's keyring ask for one.
+    """
+    count, newest = store.row("select count(*), max(created_at) from secrets")
+    if not count or is_idle or store.secrets.is_locked:
+        return [], ""
+    return list(store.secrets.all_values()), f" with {count} secrets of {newest}"
+
+
+def _identify_rules(scanner: Scanner) -> str:
+    """Return a text that changes when other rules are used."""
+    patterns = "\n".join(f"{rule.id} {rule.tier} {rule.pattern}" for rule in scanner.rules if rule.source)
+    return hashlib.sha256(patterns.encode()).hexdigest()[:16]
+
+
+def _place_in_file(found: FoundValue, path: str, at: str) -> _Place:
+    rule, tier, start, _ = found.match.rule, found.match.tier, found.match.start, found.match.end
+    return _Place(found.value, rule, tier, None, None, found.field or "", path, found.line, start, at)
+
+
+def _find_field(entries: list[Entry], value: str) -> tuple[Entry, str, int]:
+    """Return the entry and the field that show a value, and where it begins there. Otherwise it is in the record."""
+    for entry in entries:
+        for part in entry.parts:
+            for string in _list_strings(part):
+                if (start := string.find(value)) >= 0:
+                    return entry, _FIELD_NAMES.get(type(part), "record"), start
+        if (start := entry.text.find(value)) >= 0:
+            return entry, "text", start
+    return entries[0], "record", 0
+
+
+_FIELD_NAMES: dict[type, str] = {
+    Text: "text",
+    Thinking: "thinking",
+    ToolCall: "tool arguments",
+    ToolResult: "tool result",
+    Attachment: "attachment",
+}
+
+
+def _list_strings(part: object) -> Iterator[str]:
+    """Yield every text in a part, however deep."""
+    match part:
+        case Text() | Thinking():
+            yield part.text
+            return
+        case ToolCall():
+            waiting: list[Json] = [part.arguments]
+        case ToolResult():
+            waiting = [part.output]
+        case Attachment():
+            waiting = [part.name, part.uri]
+        case _:
+            waiting = [getattr(part, "value", None)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            waiting += [*value.keys(), *value.values()]
+        elif isinstance(value, list):
+            waiting += value
