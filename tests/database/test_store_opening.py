@@ -18,7 +18,8 @@ from sqlite_utils import Database
 from store.database import connection as database_connection
 from store.database.backup import MAX_BACKUPS, create_backup, list_backups
 from store.database.connection import APPLICATION_ID, LAST_REWRITING_MIGRATION, SCHEMA_VERSION
-from store.database.migrations import SEARCH, Migration, migrations
+from store.database.migration_set import Migration
+from store.database.migrations import SEARCH, migrations
 from store.doctor import check_store
 from store.errors import Refused, StoreError, TooNew, Unreadable
 from store.model.entry import NewEntry, ToolCall, ToolResult
