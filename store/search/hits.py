@@ -21,6 +21,7 @@ from store.search.list_rows import ToolHits
 from store.search.query import Query
 from store.search.recent import find_last_hit_entries
 from store.search.sql import (
+    TOOL_MATCHES,
     Condition,
     all_of,
     build_entry_condition,
@@ -29,6 +30,7 @@ from store.search.sql import (
     build_quick_index_conditions,
     build_session_condition,
     build_session_filter_condition,
+    build_tool_match_condition,
 )
 from store.search.vocabulary import load_vocabulary
 from store.text.validate import encode
@@ -57,11 +59,8 @@ _SELECT_MATCHES = """
     join entries on entries.key = {table}.rowid join sessions on sessions.key = entries.session
     where {table} match ? and sessions.deleted = 0 and {condition}
 """
-# The cross joins force SQLite to start with the index, as in the search of conversations.
-_SELECT_SESSIONS_WITH_TOOL_HITS = """
-    select sessions.key, max(entries.key) from tools_fts
-    cross join entries on entries.key = tools_fts.rowid cross join sessions on sessions.key = entries.session
-    where tools_fts match ? and sessions.relation is not 'superseded' and {}
+_SELECT_SESSIONS_WITH_TOOL_HITS = f"""
+    select sessions.key, max(entries.key) from {TOOL_MATCHES}
     group by sessions.key order by sessions.updated_at desc, sessions.key desc limit ?
 """
 _NOT_LISTED = "sessions.key not in (select value from json_each(?))"
@@ -296,8 +295,7 @@ class Search:
         condition = all_of(
             [
                 build_listed_condition(query),
-                build_session_filter_condition(scoped, now),
-                build_entry_condition(scoped, "tools_fts", now),
+                build_tool_match_condition(scoped, now),
                 build_session_condition(query, now).embed_in("not ({0})")
                 if listed is None
                 else Condition(_NOT_LISTED, (encode(list(listed)).decode(),)),

@@ -28,6 +28,12 @@ _NOTE_LIKE = "notes.text like ? escape '!'"
 _SESSION_HAS_NOTE = "sessions.key in (select session from notes where {0})"
 _SESSION_CONTAINS_WORDS = """sessions.key in (select session from entries where key in
     (select rowid from conversation_fts where conversation_fts match ?) and {})"""
+# The cross joins force SQLite to start with the index, as in the search of conversations.
+TOOL_MATCHES = """tools_fts cross join entries on entries.key = tools_fts.rowid
+    cross join sessions on sessions.key = entries.session
+    where tools_fts match ? and sessions.relation is not 'superseded' and {0}"""
+"""Selects from the entries whose tool calls or results have the words."""
+
 # The plus keeps SQLite from searching the index once for every session that is not read yet, which takes minutes.
 _QUICK_INDEX_CONTAINS_WORDS = """sessions.key in (select rowid from skims_fts where skims_fts match ?
     and +rowid in (select key from sessions where depth = 'text'))"""
@@ -125,6 +131,7 @@ _TEXT_FILTERS = {
 
 _ENTRY_OF_TOOL_CALL = """entries.key in (select entry from tool_calls where {0}
     union all select result_entry from tool_calls where {0})"""
+_ENTRY_OF_FAILED_CALL = _ENTRY_OF_TOOL_CALL.format("status = 'error'")
 
 
 class _SessionFilters:
@@ -184,7 +191,7 @@ class _SessionFilters:
 class _EntryFilters(_SessionFilters):
     time_column = "entries.created_at"
     text_filters = _TEXT_FILTERS | {"tool": ("name", _STARTS_WITH, _ENTRY_OF_TOOL_CALL)}
-    state_sql = _STATE_SQL | {"error": _ENTRY_OF_TOOL_CALL.format("status = 'error'")}
+    state_sql = _STATE_SQL | {"error": f"(sessions.activity = 'failed' or {_ENTRY_OF_FAILED_CALL})"}
 
 
 class _ToolCallFilters(_SessionFilters):
@@ -213,6 +220,22 @@ def build_session_condition(query: Query, now: datetime) -> Condition:
         alternatives += build_quick_index_conditions(query)
         alternatives += [note.embed_in(_SESSION_HAS_NOTE) for note in build_note_conditions(query)]
     return all_of([filters, any_of(alternatives) if alternatives else Condition("0")])
+
+
+def build_tool_match_condition(query: Query, now: datetime) -> Condition:
+    """Match the entries of tool calls and results, and their sessions, by everything but the words to search for."""
+    return all_of([build_session_filter_condition(query, now), build_entry_condition(query, "tools_fts", now)])
+
+
+def build_anywhere_condition(query: Query, now: datetime) -> Condition:
+    """Match the sessions that the list shows for a query: also those that have all words only in tool calls."""
+    condition = build_session_condition(query, now)
+    if not (match := query.fts()):
+        return condition
+    tools = build_tool_match_condition(query, now).embed_in(
+        f"sessions.key in (select sessions.key from {TOOL_MATCHES})"
+    )
+    return any_of([condition, Condition(tools.sql, (match, *tools.values))])
 
 
 def build_listed_condition(query: Query) -> Condition:

@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from store.model.statistics import CostLine, Figures, TableInfo, TokenCounts
 from store.model.usage import ESTIMATED, TOKEN_KINDS, unpack_knowledge
 from store.search.query import Query
-from store.search.sql import Condition, all_of, build_session_condition
+from store.search.sql import Condition, all_of
 from store.text.validate import encode
 from store.usage.cost import COST, JOIN_RATES, RATES, UsedModel, list_models, rates_parameter
 from store.usage.prices import Rate, load_table
-from store.usage.statistics import ALL_TIME, RESPONSE_SUMS, SESSION_TREE, Period, add_figures, response_figures
+from store.usage.statistics import (
+    ALL_TIME,
+    RESPONSE_SUMS,
+    SESSION_TREE,
+    Period,
+    add_figures,
+    build_counted_condition,
+    response_figures,
+)
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -65,9 +73,7 @@ def explain_figure(store: Store, scope: FigureScope, now: datetime | None = None
 
 
 def _build_condition(store: Store, scope: FigureScope, now: datetime) -> Condition:
-    conditions = [build_session_condition(scope.query, now), scope.period.responses_condition()]
-    if not scope.query.shows_trash:
-        conditions.append(Condition("sessions.deleted = 0"))
+    conditions = [build_counted_condition(scope.query, now), scope.period.responses_condition()]
     if scope.model is not None:
         conditions.append(Condition("usage_models.model = ?", (scope.model,)))
     if scope.session_id:

@@ -23,7 +23,7 @@ from store.model.statistics import (
 )
 from store.model.usage import TOKEN_KINDS
 from store.search.query import Query
-from store.search.sql import Condition, all_of, build_session_condition, format_timestamp
+from store.search.sql import Condition, all_of, build_anywhere_condition, format_timestamp
 from store.text.validate import encode
 from store.usage.cost import CONTEXT, COST, JOIN_RATES, RATES, UsedModel, list_models, rates_parameter
 from store.usage.prices import PriceTable, load_table
@@ -123,6 +123,12 @@ class Period(NamedTuple):
 ALL_TIME = Period()
 
 
+def build_counted_condition(query: Query, now: datetime) -> Condition:
+    """Match the sessions that a query finds, also in tool calls. The trash is left out, unless it is asked for."""
+    condition = build_anywhere_condition(query, now)
+    return condition if query.shows_trash else all_of([_NOT_IN_TRASH, condition])
+
+
 class UsageStatistics:
     """Is the collection of figures about all sessions."""
 
@@ -145,10 +151,9 @@ class UsageStatistics:
         `split` is `model` or `agent`: then each row has the tokens and the cost of one of them, and no other counts.
         """
         query = Query.parse(query) if isinstance(query, str) else query
-        condition = build_session_condition(query, now or datetime.now(UTC))
-        sessions = condition if query.shows_trash else all_of([_NOT_IN_TRASH, condition])
         table = load_table()
         with self._store.snapshot():
+            sessions = self._find_sessions(query, now or datetime.now(UTC))
             collector = _Collector(self._store, by, split, sessions, period, table)
             rows = collector.collect()
             if by in ("model", "tool") or split:  # a turn may have several models or tools, or none
@@ -157,6 +162,14 @@ class UsageStatistics:
                 summed = rows
             totals = add_figures(row.figures for row in summed)._replace(sessions=collector.count_sessions())
         return Statistics(by, tuple(_sort_rows(by, rows)), totals, table.info)
+
+    def _find_sessions(self, query: Query, now: datetime) -> Condition:
+        """Return the condition on the sessions to count. Words are searched once, not in every statement."""
+        condition = build_counted_condition(query, now)
+        if not query.fts():
+            return condition
+        rows = self._store.rows(f"select key from sessions where {condition.sql}", *condition.values)
+        return Condition(_IS_ONE_OF, (encode([key for (key,) in rows]).decode(),))
 
     def of_session(self, session: Session) -> SessionUsage:
         """Return what answers questions about one session."""

@@ -87,6 +87,14 @@ def test_stats_of_a_period_and_of_a_query(cli: CommandLine) -> None:
     assert cli("stats", "is:delegate", "--json").json["totals"]["cost_usd"] == round(HELPER, 6)
 
 
+def test_stats_of_words_in_tool_calls(cli: CommandLine) -> None:
+    assert cli("stats", "bash", "--json").json["totals"]["sessions"] == 3
+    corrected = cli("stats", "bashh", "--json")
+    assert corrected.json["totals"]["sessions"] == 3
+    assert corrected.json["instead"] == [{"typed": "bashh", "shown": "bash"}]
+    assert "nothing for" in corrected.err
+
+
 def test_stats_as_a_table(cli: CommandLine) -> None:
     result = cli("stats", "--by", "model")
     assert [row[0] for row in result.rows] == ["claude-opus-4-8", "mystery", "total"]

@@ -349,6 +349,15 @@ def test_filters_narrow_hits_to_what_they_name(store: Store) -> None:
     assert found("is:error") == set()
 
 
+def test_an_error_at_the_end_of_a_session_makes_its_hits_errors(store: Store) -> None:
+    at = time_ago(minutes=5)
+    failure = NewEntry(kind="event", text="429: quota", created_at=at)
+    add_session(store, "failed", at, prompt_entry("find the whale", at), failure)
+    add_session(store, "fine", at, prompt_entry("find the whale", at))
+    assert [session.id for session in store.sessions.matching("whale is:error", now=NOW)[0]] == ["failed"]
+    assert [hit.session_id for hit in store.search.find("whale is:error", now=NOW)[0]] == ["failed"]
+
+
 def test_filters_narrow_tool_calls(world: Store) -> None:
     def names(typed: str) -> list[str]:
         condition = build_tool_call_condition(Query.parse(typed), NOW)

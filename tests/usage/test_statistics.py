@@ -15,7 +15,9 @@ from store.model.entry import NewEntry, Text, ToolCall, ToolResult
 from store.model.statistics import TokenCounts
 from store.model.usage import Usage
 from store.paths import config_file
+from store.search.query import Query
 from store.usage import prices
+from store.usage.cost_lines import FigureScope, explain_figure
 from store.usage.statistics import Period
 
 RATES = {"input": 10, "cache_read": 1, "cache_write_5m": 12, "cache_write_1h": 20, "output": 50, "reasoning": 50}
@@ -226,6 +228,19 @@ def test_the_query_language_filters_statistics(store: Store) -> None:
     add_session(store, "b", prompt(), answer(), source="claude")
     assert store.usage.collect("month", query="agent:codex").totals.sessions == 1
     assert store.usage.collect("month", query="agent:codex").totals.cost == 1_500
+
+
+def test_words_are_found_in_tool_output_as_in_the_list(store: Store) -> None:
+    call = NewEntry(role="assistant", parts=(ToolCall("c1", "bash", {"command": "ls"}),), usage=answer().usage)
+    result = NewEntry(role="tool", parts=(ToolResult("c1", "a dolphin"),))
+    add_session(store, "a", prompt(), call, result, source="codex")
+    add_session(store, "b", prompt(), answer(text="a dolphin"), source="claude")
+    add_session(store, "c", prompt(), answer())
+    assert store.usage.collect("month", query="dolphin").totals.sessions == 2
+    assert [row.key for row in store.usage.collect("agent", query="dolphin -agent:claude").rows] == ["codex"]
+    assert store.usage.collect("month", query="dolphin tool:read").totals.sessions == 0
+    explained = explain_figure(store, FigureScope(Query.parse("dolphin")))
+    assert explained.figures.cost == store.usage.collect("month", query="dolphin").totals.cost == 3_000
 
 
 def test_sessions_in_the_trash_are_left_out_and_archived_ones_are_not(store: Store) -> None:

@@ -7,14 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import events, on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.getters import query_one
 
 from store.search.list_rows import SessionListLayout
 from store.search.query import Query
-from store.search.saved_searches import RecentSearches
+from store.search.saved_searches import RecentSearches, SavedSearch
 from tui.screens.browser.session_list import SessionList
-from tui.screens.store_screen import Clock, StoreScreen
+from tui.screens.search_screen import SearchScreen, search_binding
+from tui.screens.store_screen import Clock
 from tui.textual_compat import use_dirty_region_compositor
 from tui.widgets.session_list_view import SessionListView
 from tui.widgets.top_bar import QueryInput, TopBar
@@ -26,13 +27,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def search_binding(name: str, tooltip: str) -> Binding:
-    """Return the key that starts a search. It has priority, so that letters pressed right after it are typed."""
-    tooltip = f"{tooltip}. ↓ chooses a result while letters go on searching; Tab goes to the list"
-    return Binding("slash", "search", "Search", key_display="/", priority=True, id=name, tooltip=tooltip)
-
-
-class SessionListScreen(StoreScreen[Result]):
+class SessionListScreen(SearchScreen[Result]):
     """A screen with a top bar and a list of sessions. Subclasses compose both and may define what happens when
     something was loaded."""
 
@@ -41,7 +36,6 @@ class SessionListScreen(StoreScreen[Result]):
         search_binding("list.search", "Search sessions by words and filters"),
     ]
 
-    bar = query_one(TopBar)
     sessions = query_one(SessionListView)
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -121,10 +115,6 @@ class SessionListScreen(StoreScreen[Result]):
 
         self.app.push_screen(SessionOrderDialog(self.session_list.options), self.session_list.set_order)
 
-    @on(TopBar.Focused)
-    def _load_vocabulary(self) -> None:
-        self.session_list.load_vocabulary()
-
     @on(TopBar.QueryChanged)
     def _search(self, changed: TopBar.QueryChanged) -> None:
         self.session_list.search(changed.query)
@@ -141,6 +131,9 @@ class SessionListScreen(StoreScreen[Result]):
             self.sessions.action_move(after - before)
 
     # ── saved and recent searches ─────────────────────────────────────────────────────────────────
+
+    def set_searches(self, searches: Sequence[SavedSearch]) -> None:
+        self.session_list.set_searches(searches)
 
     @on(TopBar.QueryLeft)
     def _remember_query(self, left: TopBar.QueryLeft) -> None:
@@ -161,14 +154,6 @@ class SessionListScreen(StoreScreen[Result]):
     def _run_recalled(self, query: str | None) -> None:
         if query is not None:
             self.bar.run(query)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "search":
-            return not self.bar.query_input.has_focus
-        return super().check_action(action, parameters)
-
-    def action_search(self) -> None:
-        self.set_focus(self.bar.query_input)
 
     def action_clear(self) -> None:
         self.session_list.clear()

@@ -18,10 +18,9 @@ from store.model.entry import PairedCall
 from store.model.session import Session
 from store.model.tool_stats import CALL_ORDERS, TOOL_ORDERS, CallOrder, ToolOrder, ToolStats
 from store.search import all_tool_calls
-from store.search.complete import Vocabulary
 from store.search.explain import explain_corrections
 from store.search.query import Query
-from store.search.saved_searches import SavedSearch, expand_saved_searches
+from store.search.saved_searches import expand_saved_searches
 from store.search.typos import find_or_correct
 from tui.messages import DataMessage
 from tui.render.inspection.parallel_calls import find_parallel_calls
@@ -29,7 +28,7 @@ from tui.render.inspection.tool_call_details import ToolCallRow, build_call_row,
 from tui.render.styles import MUTED, format_age, format_count, session_title
 from tui.render.tool_stats_lines import render_tool_stats_head
 from tui.screens.folder_scope import FolderScope, next_folder_scope
-from tui.screens.session_list_screen import search_binding
+from tui.screens.search_screen import SearchScreen, search_binding
 from tui.screens.store_screen import Clock
 from tui.screens.table_screen import TableScreen
 from tui.widgets.key_hints import KeyHintBar
@@ -50,7 +49,7 @@ _CALL_ORDER_LABELS: dict[CallOrder, str] = {"newest": "newest first", "slowest":
 _TOOL_ORDER_LABELS: dict[ToolOrder, str] = {"used": "most used", "failing": "most failing", "slowest": "slowest"}
 
 
-class ToolCallsScreen(TableScreen):
+class ToolCallsScreen(SearchScreen[str | None], TableScreen):
     AUTO_FOCUS = "ToolCallTable"
     DEFAULT_CSS = """
     ToolCallsScreen {
@@ -87,7 +86,6 @@ class ToolCallsScreen(TableScreen):
         Binding("escape,q,A", "leave", "Back", id="tools.back", tooltip="Clear the search, then go back"),
     ]
 
-    bar = query_one(TopBar)
     calls_table = query_one(ToolCallTable)
     stats_table = query_one(ToolStatsTable)
 
@@ -104,10 +102,6 @@ class ToolCallsScreen(TableScreen):
         generation: int
         query: Query
         tool_stats: Sequence[ToolStats]
-
-    class VocabularyLoaded(DataMessage):
-        vocabulary: Vocabulary
-        searches: Sequence[SavedSearch]
 
     class CallSessionLoaded(DataMessage):
         """Asks to open a call."""
@@ -200,11 +194,6 @@ class ToolCallsScreen(TableScreen):
             )
             self.post_message(self.ToolStatsLoaded(generation, query, found))
 
-    @threaded(exclusive=True, group="vocabulary")
-    def _load_vocabulary(self) -> None:
-        searches = self._store.saved_searches.list_searches()
-        self.post_message(self.VocabularyLoaded(self._store.search.load_vocabulary(), searches))
-
     @threaded(exclusive=True, group="session")
     def _load_session(self, session_id: str, call: int) -> None:
         self.post_message(self.CallSessionLoaded(self._store.sessions.get(session_id), call))
@@ -259,16 +248,7 @@ class ToolCallsScreen(TableScreen):
         )
         self.query_one("#head", Static).update(Content.assemble(" ", head))
 
-    @on(VocabularyLoaded)
-    def _set_vocabulary(self, known: VocabularyLoaded) -> None:
-        self.bar.set_vocabulary(known.vocabulary)
-        self.bar.set_searches(known.searches)
-
     # ── messages ──────────────────────────────────────────────────────────────────────────────────
-
-    @on(TopBar.Focused)
-    def _prepare_suggestions(self) -> None:
-        self._load_vocabulary()
 
     @on(TopBar.QueryChanged)
     def _search(self, asked: TopBar.QueryChanged) -> None:
@@ -321,12 +301,9 @@ class ToolCallsScreen(TableScreen):
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("search", "order", "scope", "names"):
+        if action in ("order", "scope", "names"):
             return not self.bar.query_input.has_focus
         return super().check_action(action, parameters)
-
-    def action_search(self) -> None:
-        self.set_focus(self.bar.query_input)
 
     def action_order(self) -> None:
         if self.has_class("-by-name"):

@@ -52,6 +52,9 @@ class CursorView(LineView):
 
     cursor: reactive[int] = reactive(0, repaint=False)
 
+    hides_cursor_without_focus = False
+    "Is set for a list beside other things with a cursor, so that a person sees which of them a key means."
+
     def render_row(self, index: int, width: int) -> Content:
         raise NotImplementedError
 
@@ -76,7 +79,7 @@ class CursorView(LineView):
 
     def build_strip(self, line: int, width: int) -> Strip:
         text = self.render_row(line, self.text_width)
-        if line != self.cursor:
+        if line != self.cursor or (self.hides_cursor_without_focus and not self.has_focus):
             return self.make_strip(Content.assemble(" ", text), width, self.visual_style)
         style = self.cursor_style("cursor-view--cursor")
         return self.make_strip(Content.assemble((glyphs.CURSOR, ".cursor-view--bar"), text), width, style)

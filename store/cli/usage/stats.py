@@ -47,12 +47,19 @@ def stats(
 
     The API value is what the tokens cost at the vendor's API. It is not a bill: with a subscription you pay something
     else. Tokens of models without a price are counted as unpriced. A response that several sessions have, such as a
-    session and its fork, is counted once. With a QUERY, sum up only the sessions that match; `backscroll list -h`
-    explains queries.
+    session and its fork, is counted once. With a QUERY, sum up only the sessions that match, also in tool calls and
+    their results; `backscroll list -h` explains queries.
     """
     query = query_options.parse_query(store, words, explain)
     warn_of_missing_usage(store)
-    found = store.usage.collect(by, query=query, period=parse_period(since, until))
+    period = parse_period(since, until)
+    query, found = query_options.find_with_typo_correction(
+        store,
+        query,
+        ["conversation_fts", "skims_fts", "tools_fts"],
+        lambda corrected: store.usage.collect(by, query=corrected, period=period),
+        lambda found: not found.totals.sessions,
+    )
     if as_json:
         output.emit_json(_to_json(found) | query_options.query_to_json(query))
         return

@@ -238,7 +238,7 @@ async def test_a_selected_session_that_is_found_in_tool_output_stays_selected(fi
     async with make_browser(filled_store).run_test(size=SIZE, notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("space", "slash", *"ValueError", "enter")
-        await wait_for_text(pilot, "1 in tool output · 1 selected")
+        await wait_for_text(pilot, "1 found in tool output · 1 selected")
         assert "Cleared the selection" not in screen_text(pilot)
 
 

@@ -14,15 +14,15 @@ __all__ = ["_no_agents", "_no_blinking"]
 LIST = ("9 sessions", "Rename")
 SEARCH = (*LIST, "@dolphins", ["slash"])
 SCREENS: dict[str, tuple[list[str] | str, ...]] = {
-    "tool_hits": (*SEARCH, [*"dolphin"], "2 in tool output", "grep dolphin"),
-    "only_tool_hits": (*SEARCH, [*"notes.txt"], "0 found · 2 in tool output", "In tool output  2"),
+    "tool_hits": (*SEARCH, [*"dolphin"], "2 more in tool output", "grep dolphin"),
+    "only_tool_hits": (*SEARCH, [*"notes.txt"], "2 found in tool output", "In tool output  2"),
     "opened_at_call": (*SEARCH, [*"dolphin", "enter"], "In tool output  2", ["j", "enter"], "│ a dolphin"),
-    "choosing": (*SEARCH, [*"dolphin"], "2 in tool output", ["down", "down"], "a-z Keep searching"),
+    "choosing": (*SEARCH, [*"dolphin"], "2 more in tool output", ["down", "down"], "a-z Keep searching"),
     "unknown_value": (*SEARCH, [*"is:banana"], "is: has no value"),
     "no_result": (*SEARCH, [*"zzzzzz"], "No session matches 'zzzzzz'."),
     "pinned": (*LIST, "@dolphins"),
     "running": (*SEARCH, [*"@dolphins"], "1 found"),
-    "save": (*SEARCH, [*"dolphin"], "2 in tool output", ["ctrl+s"], "Save this search"),
+    "save": (*SEARCH, [*"dolphin"], "2 more in tool output", ["ctrl+s"], "Save this search"),
     "recall": (*SEARCH, ["ctrl+r"], "2 saved, 2 recent", "config keys"),
     "recall_filtered": (*SEARCH, ["ctrl+r"], "2 saved, 2 recent", [*"keys"], "1 of 2 saved"),
     "rename": (*SEARCH, ["ctrl+r"], "2 saved, 2 recent", ["f2"], "Rename @dolphins"),

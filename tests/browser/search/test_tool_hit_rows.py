@@ -33,7 +33,7 @@ async def test_sessions_with_hits_in_tool_output_only_are_listed_below_the_other
         await wait_for_text(pilot, "9 sessions")
         await pilot.press("slash", *"dolphin")
         await wait_for_text(
-            pilot, "1 found · 2 in tool output · everywhere", HEADING, "ok a dolphin ok", "grep dolphin"
+            pilot, "1 found · 2 more in tool output · everywhere", HEADING, "ok a dolphin ok", "grep dolphin"
         )
         lines = screen_text(pilot).splitlines()
         heading = next(n for n, line in enumerate(lines) if HEADING in line)
@@ -70,7 +70,7 @@ async def test_without_other_sessions_the_first_of_them_is_selected(tool_store: 
     async with make_browser(tool_store).run_test(size=(160, 30)) as pilot:
         await wait_for_text(pilot, "9 sessions")
         await pilot.press("slash", *"notes.txt")
-        await wait_for_text(pilot, "0 found · 2 in tool output", HEADING)
+        await wait_for_text(pilot, " 2 found in tool output · everywhere", HEADING)
         assert "No session matches" not in screen_text(pilot)
         await wait_until(pilot, lambda: selected_id(pilot) == "harbour")
 
@@ -101,7 +101,7 @@ async def test_the_cursor_stays_on_such_a_session_when_the_store_changes(tool_st
         at = time_ago(minutes=1)
         with Store.open(tool_store.path) as other:
             add_session(other, "new", at, prompt_entry("Another dolphin", at))
-        await wait_for_text(pilot, "2 found · 2 in tool output", "Another dolphin")
+        await wait_for_text(pilot, "2 found · 2 more in tool output", "Another dolphin")
         assert selected_id(pilot) == "aquarium"
 
 
@@ -125,4 +125,4 @@ async def test_the_number_of_them_is_limited_and_said(tool_store: Store, monkeyp
     async with make_browser(tool_store).run_test(size=(90, 30)) as pilot:
         await wait_for_text(pilot, "9 sessions")
         await pilot.press("slash", *"dolphin")
-        await wait_for_text(pilot, "1 found · 1+ in tool output", "In tool output  the newest 1 · A shows all")
+        await wait_for_text(pilot, "1 found · 1+ more in tool output", "In tool output  the newest 1 · A shows all")

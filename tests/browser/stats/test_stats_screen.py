@@ -157,6 +157,18 @@ async def test_the_search_box_filters_everything(used_store: Store) -> None:
         await wait_until_counted(pilot, f"{MONTH} API value")
 
 
+async def test_words_in_tool_output_are_counted_like_in_the_list(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await pilot.press("slash", *"pytest", "enter")
+        await wait_until_counted(pilot, "1 session", "$1.73 API value")
+        await pilot.press("t")
+        await wait_for_text(pilot, "Total, 5 Oct – 3 Nov 2026: how it adds up", "$1.732100")
+        await pilot.press("escape", "slash", "ctrl+u", *"pytset ")
+        await wait_until_counted(pilot, "Showing “pytest”; nothing for “pytset”.", "$1.73 API value")
+        await pilot.press("enter", "equals_sign")
+        await wait_for_text(pilot, "3 Nov: how it adds up", "$1.732100")
+
+
 async def test_a_change_of_the_store_is_counted(used_store: Store) -> None:
     async with open_stats(used_store) as pilot:
         await wait_until_counted(pilot, f"{MONTH} API value")
@@ -177,7 +189,7 @@ async def test_a_figure_is_explained(used_store: Store) -> None:
         await wait_for_text(pilot, "3 Nov: how it adds up", "big-1 · acme · 2 responses", "rates of acme/big")
         await wait_for_text(pilot, "cache write, 5 min", "26,000", "× $12.00 /M", "$0.312000", "$1.732100")
         await wait_for_text(pilot, "the agent reported", "$1.000000", "+$0.732100")
-        await wait_for_text(pilot, "$1.777100", "digest", "it is not a bill")
+        await wait_for_text(pilot, "$1.777100", "digest", "with a subscription")
         await pilot.press("escape")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, StatsScreen))
 
@@ -221,6 +233,24 @@ async def test_what_cannot_be_explained_says_so(used_store: Store) -> None:
         await wait_until_counted(pilot, "▌Bash")
         await pilot.press("equals_sign")
         await wait_for_text(pilot, "Tool calls have no tokens")
+
+
+async def test_only_what_has_the_focus_shows_a_cursor(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).bars)
+        await wait_for_text(pilot, " big-1")
+        assert "▌big-1" not in screen_text(pilot)
+        await pilot.press("tab")
+        await wait_for_text(pilot, "▌big-1")
+
+
+async def test_the_cursor_begins_where_something_happened(used_store: Store) -> None:
+    used_store.sessions.delete([used_store.sessions.get(name) for name in ("claude:alpha", "claude:alpha:explore")])
+    app = make_browser(used_store)
+    async with app.run_test(size=WIDE) as pilot:
+        await wait_for_text(pilot, "2 sessions")
+        await pilot.press("percent_sign")
+        await wait_until_counted(pilot, "1 Nov: unpriced", "Sun 1 Nov 2026: unpriced", "? unpriced")
 
 
 # ── a narrow terminal ─────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from textual.content import Content
 
 from store.text.sanitize import cell_width, one_line
-from tui.render.charts.measures import UNPRICED_SIGN, Measure
+from tui.render.charts.measures import UNPRICED, UNPRICED_SIGN, Measure
 from tui.render.styles import FAINT, MUTED, StyledText, build_content
 
 SERIES_COLORS = ("$primary", "$accent", "$success", "$secondary", "$warning", "$foreground 45%")
@@ -144,13 +144,21 @@ def _draw_patterned(edges: Sequence[int], bottom: int) -> StyledText:
     return SERIES_PATTERNS[next(series for series, edge in enumerate(edges) if edge >= min(bottom + 4, highest))], ""
 
 
-def render_legend(names: Sequence[str], width: int, *, has_color: bool = True, chosen: int | None = None) -> Content:
+def render_legend(
+    names: Sequence[str],
+    width: int,
+    *,
+    has_color: bool = True,
+    chosen: int | None = None,
+    has_unpriced: bool = False,
+) -> Content:
     """Render the names of the series with their colours, or their patterns without colours. One may be chosen.
 
-    Names without room are counted, because the beginnings of two names may be the same.
+    Names without room are counted, because the beginnings of two names may be the same. The sign for tokens without a
+    price comes first, so that there is always room for it.
     """
-    pieces: list[StyledText] = []
-    room = width
+    pieces: list[StyledText] = [(UNPRICED_SIGN, FAINT), (f" {UNPRICED}   ", MUTED)] if has_unpriced else []
+    room = width - sum(cell_width(text) for text, _ in pieces)
     for series, full_name in enumerate(names):
         name = one_line(full_name, MAX_NAME_CELLS)
         room -= cell_width(name) + len("██ ") + len("   ")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from tui.render.charts.measures import UNPRICED_SIGN
+from tui.render.charts.measures import UNPRICED, UNPRICED_SIGN
 from tui.render.styles import FAINT, StyledText, build_content
 
 LEVELS = 5
@@ -54,9 +54,10 @@ class Shading(NamedTuple):
             return UNPRICED_SIGN.ljust(cells), FAINT
         return self.shade(scale.find_level(amount), cells)
 
-    def render_key(self, cells: int = 2) -> Content:
-        """Render `less · ░ ▒ ▓ █ more`."""
-        pieces: list[StyledText] = [("less ", FAINT)]
+    def render_key(self, amounts: Iterable[int | None], cells: int = 2) -> Content:
+        """Render `less · ░ ▒ ▓ █ more`, and what the sign of an amount without a price means, if there is one."""
+        unpriced = f"{UNPRICED_SIGN} {UNPRICED}   " if None in amounts else ""
+        pieces: list[StyledText] = [(f"{unpriced}less ", FAINT)]
         for level in range(LEVELS):
             pieces += [self.shade(level, cells), (" ", "")]
         return build_content([*pieces, ("more", FAINT)])

@@ -108,7 +108,8 @@ def _render_total(total: Figures) -> Iterator[Content]:
 
 def _render_price_source(prices: TableInfo, width: int) -> Iterator[Content]:
     text = (
-        f"{COST.label} is what these tokens cost at the vendors' APIs, whoever pays for them; it is not a bill. "
+        f"{COST.label} is what these tokens cost at the vendors' APIs. "
+        "It is not a bill: with a subscription you pay something else. "
         f"Prices: {prices.name} {prices.version} of {prices.date}, digest {prices.digest}. "
         "Each response is rounded to a millionth of a dollar, so the lines may differ from their total by that much."
     )

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Literal, NamedTuple
 
 from store.model.statistics import Figures, TableInfo
+from store.search.query import Query
 from tui.render.charts.hours import HourSlot
 from tui.render.charts.measures import Measure
 from tui.render.statistics.waste_rows import WasteRow
@@ -109,6 +110,8 @@ class StatsReport(NamedTuple):
     sessions_to_read: int = 0
     "Counts the sessions whose usage is not read yet."
     prices: TableInfo | None = None
+    query: Query = Query()
+    "Is the query that the figures are about. Its words may be corrected."
     is_complete: bool = False
     "Is set if nothing else will follow."
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from store.database.cancel import cancel_when
 from store.errors import StoreError
-from store.search.complete import Vocabulary
 from store.search.list_rows import (
     GROUPINGS,
     LINES_PER_ROW,
@@ -277,32 +276,21 @@ class SessionList:
 
         run_in_thread(self._screen, read, group="rows")
 
-    def load_vocabulary(self) -> None:
-        """Read the values that the query line can complete."""
-
-        def read() -> None:
-            self._screen.call_later(self._set_vocabulary, self._store.search.load_vocabulary())
-
-        run_in_thread(self._screen, read, group="vocabulary", exclusive=True)
-
     def load_saved_searches(self) -> None:
         """Read the searches that a person has named."""
 
         def read() -> None:
-            self._screen.call_later(self._set_searches, self._store.saved_searches.list_searches())
+            self._screen.call_later(self.set_searches, self._store.saved_searches.list_searches())
 
         run_in_thread(self._screen, read, group="searches", exclusive=True)
 
-    def _set_searches(self, searches: Sequence[SavedSearch]) -> None:
+    def set_searches(self, searches: Sequence[SavedSearch]) -> None:
         bar = self._screen.bar
         has_changed = searches != bar.searches
         bar.set_searches(searches)
         # A name in the search box may mean something else now.
         if has_changed and "@" in bar.query_input.value:
             self.search(bar.query_input.value)
-
-    def _set_vocabulary(self, vocabulary: Vocabulary) -> None:
-        self._screen.bar.set_vocabulary(vocabulary)
 
     # ── showing ───────────────────────────────────────────────────────────────────────────────────
 
@@ -386,11 +374,15 @@ class SessionList:
         noun = "found" if shown.query else "session" if shown.total == 1 else "sessions"
         scope = next(scope.name for scope in self.folder_scopes if scope.folder == shown.options.folder)
         tool_hits = shown.tool_hits
-        in_tools = f" · {len(tool_hits.hits)}{'+' * tool_hits.has_more} in tool output" if tool_hits.hits else ""
+        counted = f"{shown.total:,} {noun}"
+        if tool_hits.hits:
+            in_tools = f"{len(tool_hits.hits)}{'+' * tool_hits.has_more}"
+            more = f"{counted} · {in_tools} more in tool output"
+            counted = more if shown.total else f"{in_tools} found in tool output"
         archived = f" · {shown.archived:,} archived" if shown.archived else ""
         marked = len(self._screen.sessions.marked_keys)
         selected = f" · {marked:,} selected" if marked else ""
-        return f"{shown.total:,} {noun}{in_tools}{archived}{selected} · {scope}"
+        return f"{counted}{archived}{selected} · {scope}"
 
     def _receive_rows(self, request: SessionListView.RowsRequested, rows: Sequence[SessionRow]) -> None:
         self._screen.sessions.receive_rows(request, rows)

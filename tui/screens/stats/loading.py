@@ -12,6 +12,7 @@ from textual.content import Content
 from store.model.statistics import Figures, Statistics
 from store.search.all_tool_calls import compute_tool_stats
 from store.search.query import Query
+from store.search.typos import find_or_correct
 from store.sources import source_label
 from store.usage.cost_lines import FigureScope, explain_figure
 from store.usage.stale import count_without_usage
@@ -49,8 +50,14 @@ def load_reports(store: Store, text: str, state: StatsState, now: datetime) -> I
     query = Query.parse(text, is_typing=True).limit_to_folder(state.folder)
     period = make_span(state.period.first_day, state.period.last_day)
     bucket = state.period.bucket
-    total = store.usage.collect(bucket, query=query, period=period, now=now)
-    report = StatsReport(totals=total.totals, prices=total.prices)
+    query, total = find_or_correct(
+        store,
+        query,
+        ["conversation_fts", "skims_fts", "tools_fts"],
+        lambda meant: store.usage.collect(bucket, query=meant, period=period, now=now),
+        lambda found: not found.totals.sessions,
+    )
+    report = StatsReport(totals=total.totals, prices=total.prices, query=query)
     split = store.usage.collect(bucket, query=query, period=period, split=state.stacked_by, now=now)
     report = report._replace(bars=build_bars(state.period, total, split))
     yield report
@@ -87,11 +94,11 @@ def parse_slot(key: str) -> HourSlot:
 
 
 def explain_source(
-    store: Store, text: str, state: StatsState, source: FigureSource, now: datetime, width: int
+    store: Store, query: Query, state: StatsState, source: FigureSource, now: datetime, width: int
 ) -> list[Content]:
     """Return the sum behind a figure, as lines. Models and sessions are matched by response, not by session."""
-    filters = "" if source.model is not None else source.filters
-    query = Query.parse(f"{text} {filters}", is_typing=not filters).limit_to_folder(state.folder)
+    filters = Query.parse("" if source.model is not None else source.filters)
+    query = query._replace(groups=(*query.groups, *filters.groups))
     first, last = source.first_day or state.period.first_day, source.last_day or state.period.last_day
     scope = FigureScope(query, make_span(first, last), source.model, source.session_id, source.slot)
     explained = explain_figure(store, scope, now)

@@ -18,8 +18,9 @@ from textual.widgets import Static
 
 from store.database.cancel import cancel_when
 from store.model.statistics import Waste
-from store.search.complete import Vocabulary
-from store.search.saved_searches import SavedSearch, expand_saved_searches
+from store.search.explain import explain_corrections
+from store.search.query import Query
+from store.search.saved_searches import expand_saved_searches
 from tui.messages import DataMessage
 from tui.render.charts.measures import MEASURES
 from tui.render.statistics.figures import NOTHING, FigureSource, StatsReport, build_filter
@@ -28,9 +29,9 @@ from tui.render.statistics.period import PERIODS, StatsPeriod, find_calendar_end
 from tui.render.statistics.waste_rows import render_waste_head
 from tui.render.styles import MUTED, format_count
 from tui.screens.folder_scope import FolderScope, next_folder_scope
-from tui.screens.session_list_screen import search_binding
+from tui.screens.search_screen import SearchScreen, search_binding
 from tui.screens.stats.state import PLACES, TABS, ChartName, StatsChoice, StatsState
-from tui.screens.store_screen import Clock, StoreScreen
+from tui.screens.store_screen import Clock
 from tui.widgets.charts.bars_view import BarsView
 from tui.widgets.charts.calendar_view import CalendarView
 from tui.widgets.charts.chart_view import ChartView
@@ -53,10 +54,15 @@ TALL_HEIGHT = 38
 
 LOADING = "adding up…"
 TOOLS_HAVE_NO_TOKENS = "Tool calls have no tokens of their own. Enter shows the calls."
+_KEYS_OUTSIDE_SEARCH = frozenset(
+    ("period", "move_period", "measure", "tab", "stack", "scope", "side", "explain", "explain_total")
+)
+"""Names the actions whose keys are letters or moves in the search box while it has the focus."""
+
 NO_WASTE = "Nothing was found in the most expensive sessions of this period."
 
 
-class StatsScreen(StoreScreen[StatsChoice | None]):
+class StatsScreen(SearchScreen[StatsChoice | None]):
     """Returns what was opened, or None."""
 
     AUTO_FOCUS = ""
@@ -156,13 +162,13 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
         Binding(
             "equals_sign", "explain", "Explain", key_display="=", id="stats.explain", tooltip="Show how it came about"
         ),
+        Binding("t", "explain_total", "Explain total", id="stats.explain_total", tooltip="Show how the totals add up"),
         Binding("s", "scope", "Scope", id="stats.scope", tooltip="Count everything, or this folder or work tree"),
         Binding("tab", "side(1)", "Next chart", show=False, id="stats.next", tooltip="Next chart, or the table"),
         Binding("shift+tab", "side(-1)", "Previous", show=False, id="stats.previous", tooltip="Previous chart"),
         Binding("escape,q,percent_sign", "leave", "Back", id="stats.back", tooltip="Clear the search, then go back"),
     ]
 
-    bar = query_one(TopBar)
     calendar = query_one(CalendarView)
     hours = query_one(HoursView)
     bars = query_one(BarsView)
@@ -172,10 +178,6 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
     class ReportLoaded(DataMessage):
         generation: int
         report: StatsReport
-
-    class VocabularyLoaded(DataMessage):
-        vocabulary: Vocabulary
-        searches: Sequence[SavedSearch]
 
     def __init__(self, store: Store, clock: Clock, state: StatsState, scopes: Sequence[FolderScope]) -> None:
         super().__init__(store, clock)
@@ -248,11 +250,6 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
             for report in load_reports(self._store, text, state, self._clock()):
                 self.post_message(self.ReportLoaded(generation, report))
 
-    @threaded(exclusive=True, group="vocabulary")
-    def _load_vocabulary(self) -> None:
-        searches = self._store.saved_searches.list_searches()
-        self.post_message(self.VocabularyLoaded(self._store.search.load_vocabulary(), searches))
-
     # ── showing ───────────────────────────────────────────────────────────────────────────────────
 
     @on(ReportLoaded)
@@ -262,6 +259,8 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
             self._show_report()
             if loaded.report.is_complete:
                 self.bar.show_status("")
+            if loaded.report.query.corrections:
+                self.bar.show_corrections(explain_corrections(loaded.report.query))
 
     def _show_report(self) -> None:
         report, state = self._report, self._state
@@ -333,15 +332,6 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
         self.load()
 
     # ── messages ──────────────────────────────────────────────────────────────────────────────────
-
-    @on(VocabularyLoaded)
-    def _set_vocabulary(self, known: VocabularyLoaded) -> None:
-        self.bar.set_vocabulary(known.vocabulary)
-        self.bar.set_searches(known.searches)
-
-    @on(TopBar.Focused)
-    def _prepare_suggestions(self) -> None:
-        self._load_vocabulary()
 
     @on(TopBar.QueryChanged)
     def _search(self, asked: TopBar.QueryChanged) -> None:
@@ -429,12 +419,9 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("search", "period", "move_period", "measure", "tab", "stack", "scope", "side", "explain"):
+        if action in _KEYS_OUTSIDE_SEARCH:
             return not self.bar.query_input.has_focus
         return super().check_action(action, parameters)
-
-    def action_search(self) -> None:
-        self.set_focus(self.bar.query_input)
 
     def action_period(self, index: int) -> None:
         self._move_to(self._state.period.rename(PERIODS[index], self._today))
@@ -473,12 +460,17 @@ class StatsScreen(StoreScreen[StatsChoice | None]):
         if source is not None:
             self._explain(source)
 
+    def action_explain_total(self) -> None:
+        """Show the sum behind the totals above the charts."""
+        if self._report is not None:
+            self._explain(FigureSource(f"Total, {self._state.period.describe(self._today)}", self._report.totals))
+
     def _explain(self, source: FigureSource) -> None:
         from tui.dialogs.explanation import ExplanationDialog
         from tui.screens.stats.loading import explain_source
 
-        state, text = self._state, self._query_text
-        load = partial(explain_source, self._store, text, state, source, self._clock())
+        query = self._report.query if self._report else Query()
+        load = partial(explain_source, self._store, query, self._state, source, self._clock())
         self.app.push_screen(ExplanationDialog(f"{source.title}: how it adds up", load))
 
     def action_scope(self) -> None:

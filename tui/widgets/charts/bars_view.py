@@ -39,11 +39,12 @@ class BarsView(ChartView):
         self._bars, self._stacked_by = bars, stacked_by
         self.chart_title = f"By {bucket} and {stacked_by}"
         if self.cursor is None or self.cursor.bar >= len(bars):
-            self.cursor = BarCursor(len(bars) - 1) if bars else None
+            filled = [index for index, bar in enumerate(bars) if bar.total != NOTHING]
+            self.cursor = BarCursor(filled[-1] if filled else len(bars) - 1) if bars else None
         self.refresh()
 
     def reset_cursor(self) -> None:
-        """Let the cursor begin at the last bar again, because other bars will be shown."""
+        """Let the cursor begin again at the last bar with something in it, because other bars will be shown."""
         self.cursor = None
 
     def _list_series(self, bar: BarFigures) -> Mapping[str, Figures]:
@@ -87,7 +88,9 @@ class BarsView(ChartView):
         chart = self._lay_out(width, height)
         bar, chosen = self.cursor if self.cursor and self.has_focus else (None, None)
         lines = chart.render(bar, has_color=self.has_color)
-        return [*lines, render_legend(self._names, width, has_color=self.has_color, chosen=chosen)]
+        has_unpriced = any(shown.is_unpriced for shown in chart.bars)
+        legend = render_legend(self._names, width, has_color=self.has_color, chosen=chosen, has_unpriced=has_unpriced)
+        return [*lines, legend]
 
     def move(self, by_column: int, by_row: int) -> bool:
         if self.cursor is None:

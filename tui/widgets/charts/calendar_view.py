@@ -24,14 +24,21 @@ class CalendarView(ChartView):
         self._days: Mapping[date, Figures] = {}
         self._last_day: date | None = None
         self.cursor: date | None = None
+        "Is None until a person moves it."
 
     def show(self, days: Mapping[date, Figures], last_day: date) -> None:
-        """Show the days up to the last one. The cursor begins there, unless it is on another day already."""
-        self._days = days
-        if last_day != self._last_day:
-            self._last_day = last_day
-            self.cursor = self.cursor if self.cursor and self.cursor <= last_day else last_day
+        """Show the days up to the last one. The cursor stays on its day if it is shown."""
+        self._days, self._last_day = days, last_day
+        if self.cursor is not None and self.cursor > last_day:
+            self.cursor = None
         self.refresh()
+
+    @property
+    def _current_day(self) -> date | None:
+        """The day under the cursor. It begins at the last day with something in it."""
+        if self.cursor is not None or self._last_day is None:
+            return self.cursor
+        return max((day for day in self._days if day <= self._last_day), default=self._last_day)
 
     def _lay_out(self, width: int) -> CalendarChart | None:
         if self._last_day is None:
@@ -41,7 +48,7 @@ class CalendarView(ChartView):
 
     @property
     def selected(self) -> FigureSource | None:
-        if (day := self.cursor) is None:
+        if (day := self._current_day) is None:
             return None
         return FigureSource(f"{day:%a} {format_day(day)} {day.year}", self._days.get(day, NOTHING), day, day)
 
@@ -50,9 +57,9 @@ class CalendarView(ChartView):
         if chart is None or self._last_day is None:
             return []
         shading = Shading(self.has_color)
-        lines = chart.render(shading, self.cursor if self.has_focus else None)
+        lines = chart.render(shading, self._current_day if self.has_focus else None)
         if height > HEIGHT:
-            key = shading.render_key(min(chart.week_cells, 2))
+            key = shading.render_key(chart.amounts.values(), min(chart.week_cells, 2))
             streaks = render_streaks(find_streaks(chart.amounts, self._last_day), width)
             room = min(width, chart.width) - key.cell_length - streaks.cell_length
             lines.append(streaks + Content(" " * room) + key if room > 1 else streaks)
@@ -60,9 +67,9 @@ class CalendarView(ChartView):
 
     def move(self, by_column: int, by_row: int) -> bool:
         chart = self._lay_out(self.content_size.width)
-        if chart is None or self.cursor is None:
+        if chart is None or self._current_day is None:
             return False
-        day = self.cursor + timedelta(weeks=by_column, days=by_row)
+        day = self._current_day + timedelta(weeks=by_column, days=by_row)
         if not chart.first_day <= day <= chart.last_day:
             return False
         self.cursor = day

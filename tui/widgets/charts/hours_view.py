@@ -40,8 +40,9 @@ class HoursView(ChartView):
 
     def draw(self, width: int, height: int) -> Sequence[Content]:
         shading = Shading(self.has_color)
-        lines = self._lay_out(width).render(shading, self.cursor if self.has_focus else None)
-        return [*lines, shading.render_key()] if height > HEIGHT else lines
+        chart = self._lay_out(width)
+        lines = chart.render(shading, self.cursor if self.has_focus else None)
+        return [*lines, shading.render_key(chart.amounts.values())] if height > HEIGHT else lines
 
     def move(self, by_column: int, by_row: int) -> bool:
         slot = HourSlot(self.cursor.weekday + by_row, self.cursor.hour + by_column)

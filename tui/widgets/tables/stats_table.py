@@ -20,6 +20,8 @@ class StatsTable(CursorView):
         Binding("enter", "open", "Open", id="stats.open", tooltip="Show the sessions, calls or turns of this row"),
     ]
 
+    hides_cursor_without_focus = True
+
     class Opened(Message):
         """Asks to open the row under the cursor."""
 

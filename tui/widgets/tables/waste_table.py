@@ -19,6 +19,8 @@ class WasteTable(CursorView):
         Binding("enter", "open", "Go to turn", id="waste.open", tooltip="Go to the first turn of this finding"),
     ]
 
+    hides_cursor_without_focus = True
+
     class Opened(DataMessage):
         waste: Waste
 
