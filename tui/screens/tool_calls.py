@@ -49,7 +49,7 @@ _CALL_ORDER_LABELS: dict[CallOrder, str] = {"newest": "newest first", "slowest":
 _TOOL_ORDER_LABELS: dict[ToolOrder, str] = {"used": "most used", "failing": "most failing", "slowest": "slowest"}
 
 
-class ToolCallsScreen(SearchScreen[str | None], TableScreen):
+class ToolCallsScreen(TableScreen, SearchScreen[str | None]):
     AUTO_FOCUS = "ToolCallTable"
     DEFAULT_CSS = """
     ToolCallsScreen {
