@@ -193,10 +193,18 @@ class Sessions:
 
     def count_archived(self, query: Query, *, now: datetime | None = None) -> int:
         """Count the sessions that match the query but are left out because they are archived."""
-        if not query.hides_archived:
-            return 0
+        return self._count_hidden("archived = 1 and deleted = 0", query, now) if query.hides_archived else 0
+
+    def count_trashed(self, query: Query, *, now: datetime | None = None) -> int:
+        """Count the sessions that match the query but are left out because they are in the trash.
+
+        A query with words has none: nobody looks for what was thrown away, and it would have to be searched.
+        """
+        return 0 if query.terms or query.shows_trash else self._count_hidden("deleted = 1", query, now)
+
+    def _count_hidden(self, hidden: str, query: Query, now: datetime | None) -> int:
         condition, values = build_session_condition(query, now or datetime.now(UTC))
-        where = f"archived = 1 and deleted = 0 and {_NOT_SUPERSEDED} and {condition}"
+        where = f"{hidden} and {_NOT_SUPERSEDED} and {condition}"
         (count,) = self._store.row(f"select count(*) from sessions where {where}", *values)
         return int(count)
 

@@ -103,6 +103,8 @@ class SessionListLayout:
     "Counts the sessions that match, including folded ones."
     archived: int = 0
     "Counts the archived sessions that match but are left out."
+    trashed: int = 0
+    "Counts the sessions in the trash that match but are left out."
     headings: tuple[Heading, ...] = ()
     depths: bytes = b""
     "Holds the nesting depth of each row. Is empty when no row is nested."

@@ -162,7 +162,7 @@ def build_session_list(
             sessions = _read_first_roots(store, options, limit)
         keys, values, parents, folded_count, last_hit_entries, pinned_count = sessions
         children = _find_shown_children(store, keys, parents, options)
-        archived = store.sessions.count_archived(query.limit_to_folder(options.folder), now=now) if limit < 0 else 0
+        archived, trashed = _count_hidden(store, query.limit_to_folder(options.folder), now) if limit < 0 else (0, 0)
     total = len(keys) + folded_count + len(empty)
     parent_of = {child: parent for parent, siblings in children.items() for child in siblings}
     if children:
@@ -176,8 +176,15 @@ def build_session_list(
         headings = (*headings, Heading(len(keys), EMPTY_SESSIONS, len(empty)))
         keys = keys + array("q", [EMPTY_GROUP])
         children |= {EMPTY_GROUP: empty} if EMPTY_GROUP in options.unfolded else {}
-    layout = SessionListLayout(options, query, keys, total, archived, headings, last_hit_entries=last_hit_entries)
+    layout = SessionListLayout(
+        options, query, keys, total, archived, trashed, headings, last_hit_entries=last_hit_entries
+    )
     return _insert_children(layout, children) if children else layout
+
+
+def _count_hidden(store: Store, query: Query, now: datetime) -> tuple[int, int]:
+    """Return how many archived sessions, and how many in the trash, match but are left out."""
+    return store.sessions.count_archived(query, now=now), store.sessions.count_trashed(query, now=now)
 
 
 class _SessionKeys(NamedTuple):

@@ -302,7 +302,7 @@ async def test_a_session_is_not_shown_if_its_opening_is_cancelled(filled_store: 
         assert shown.key != other.key
         screen.conversation.open(other)
         screen.conversation.cancel_opening()
-        await pilot.app.workers.wait_for_complete()
+        await wait_until(pilot, lambda: all(worker.is_finished for worker in pilot.app.workers))
         await pilot.pause()
         assert screen.conversation.session == shown
         assert screen.conversation.is_open(shown.key)
@@ -500,6 +500,17 @@ async def test_the_first_run_shows_what_was_found_until_it_is_hidden(store: Stor
             counts = " ".join(" ".join(lines[3:6]).split())
             assert re.fullmatch(r"([\w ]+ \d+ · ){5}[\w ]+ \d+", counts), "each with its number, none cut off"
             await pilot.press("escape")
+            await wait_until(pilot, lambda: "Esc to hide" not in screen_text(pilot))
+
+
+@pytest.mark.parametrize("keys", [["enter"], ["slash", "e"]], ids=["open", "search"])
+async def test_the_first_session_or_search_hides_what_was_found(store: Store, home: Path, keys: list[str]) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "data/claude", home / ".claude")
+    with following_browser(store) as app:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await wait_for_text(pilot, "Found", "Esc to hide")
+            await wait_until(pilot, lambda: session_list(pilot).selected)
+            await pilot.press(*keys)
             await wait_until(pilot, lambda: "Esc to hide" not in screen_text(pilot))
 
 

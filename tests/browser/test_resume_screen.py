@@ -111,6 +111,10 @@ async def test_the_card_shows_the_command_and_the_folder_and_enter_resumes(
             pilot, "Resume in Claude Code", "Paint the shop", f"claude --resume {NATIVE}", "✓ ~/shop [b]"
         )
         await wait_for_text(pilot, "↵ Resume", "d Folder", "h Here", "f Fork", "c Copy")
+        await pilot.press("question_mark")
+        await wait_for_text(pilot, "Resume in another folder", "This screen")
+        await pilot.press("escape")
+        await wait_for_text(pilot, "Resume in Claude Code")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None

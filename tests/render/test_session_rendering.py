@@ -16,7 +16,15 @@ from store.search.list_rows import SessionRow
 from store.sources import SOURCE_NAMES
 from store.text.sanitize import cell_width
 from tui.render.session_lines import render_session
-from tui.render.styles import agent_badge, fit_line, format_age, highlight_matches, plain_text, session_location
+from tui.render.styles import (
+    agent_badge,
+    fit_line,
+    format_age,
+    highlight_matches,
+    plain_text,
+    session_location,
+    session_title,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +77,21 @@ def make_session(**fields: object) -> Session:
 def render_lines(row: SessionRow, width: int = 80) -> tuple[str, str]:
     first, second = render_session(row, width, NOW)
     return plain_text(first).rstrip(), plain_text(second).rstrip()
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("The **listing** is `done`", "The listing is done"),
+        ("## Plan: 2 ** 3 is #8", "Plan: 2 ** 3 is #8"),
+        ("#hashtag and __init__ and *args", "#hashtag and __init__ and *args"),
+        ("an `open backtick", "an `open backtick"),
+    ],
+)
+def test_a_title_of_an_agent_is_shown_without_markdown_signs(title: str, shown: str) -> None:
+    assert session_title(make_session(agent_title=title)) == shown
+    assert session_title(make_session(first_prompt=title)) == shown
+    assert session_title(make_session(own_title=title)) == title
 
 
 def test_a_session_without_a_title_shows_its_id() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
@@ -24,16 +24,21 @@ def open_note_dialog(
     *,
     entry_seq: int | None = None,
     place: str,
+    show: Callable[[Note], object] = lambda _: None,
 ) -> None:
-    """Edit the newest of these notes, or add one if there are none. The place says what the note is on."""
+    """Edit the newest of these notes, or add one if there are none. The place says what the note is on.
+
+    `show` gets the note that was written.
+    """
     note = notes[-1] if notes else None
+    written: Note | None = None
     seen = note.text if note else ""
     done = ""
 
     def save(text: str) -> None:
-        nonlocal seen, done
+        nonlocal seen, done, written
         if note is None:
-            store.notes.add_note(session, text, entry_seq)
+            written = store.notes.add_note(session, text, entry_seq)
             done = "Added the note."
         elif not text.strip():
             store.notes.delete_note(note.id)
@@ -44,11 +49,14 @@ def open_note_dialog(
             except ChangedMeanwhile as conflict:
                 seen = str(conflict.current)  # the dialog shows it, and saving again overwrites it
                 raise
+            written = note
             done = "Saved the note."
 
     def report(text: str | None) -> None:
         if text is not None and done:
             screen.notify(f"{done} Press u to undo.", timeout=3, markup=False)
+            if written is not None:
+                show(written)
 
     count = f"The newest of {len(notes):,} notes. " if len(notes) > 1 else ""
     hint = f"\n{count}{_DELETE_HINT}" if note else ""

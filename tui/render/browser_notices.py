@@ -67,6 +67,9 @@ def render_empty_list(shown: SessionListLayout) -> Content:
     if shown.archived:
         count = f"{format_count(shown.archived, 'session')} here {'is' if shown.archived == 1 else 'are'} archived."
         return build_content([(count, ""), ("\n\nSearch for is:archived to see them", MUTED)])
+    if shown.trashed:
+        count = f"{format_count(shown.trashed, 'session')} here {'is' if shown.trashed == 1 else 'are'} in the trash."
+        return build_content([(count, ""), ("\n\nSearch for is:trashed to see them", MUTED)])
     if not options.query.strip():
         pieces = [("No sessions in\n", ""), (one_line(abbreviate_home(options.folder), 60), STRONG)]
         return build_content([*pieces, ("\n\nEsc to show all folders", MUTED)])

@@ -42,6 +42,7 @@ from tui.render.styles import (
 )
 from tui.render.timeline_items import TimelineItem
 from tui.render.tool_call import (
+    describe_call,
     format_duration,
     render_call_body,
     render_call_line,
@@ -54,6 +55,9 @@ from tui.render.word_wrap import wrap_text
 COVERAGE_CELLS = 15
 GUTTER_CELLS = 13
 """The width of a number and a bar at the end of a card's title."""
+
+PLACE_CELLS = 60
+"""The width of the first words of an item, by which a dialog names it."""
 
 MAX_NOTE_LINES = 4
 """Limits the lines of notes at the head of a session. The session card shows all of them."""
@@ -404,3 +408,11 @@ def estimate_height(item: TimelineItem, width: int, *, is_open: bool) -> int:
         text = readable_text(item.call.result)[:20_000] if item.call else item.text[:20_000]
         return text.count("\n") + len(text) // max(width, 1) + 1 + (item.kind == "note")
     return 1 + item.has_failed
+
+
+def describe_place(item: TimelineItem) -> str:
+    """Say which item a note is on: its turn, and its first words."""
+    turn = f"turn {item.entry.turn:,}" if item.entry.turn else "an entry before the first prompt"
+    text = item.entry.text if item.note is not None else item.text
+    words = f"{item.label} {describe_call(item.call.name, item.call.arguments)}" if item.call else text or item.label
+    return f"On {turn}: “{one_line(words.strip(), PLACE_CELLS)}”" if words.strip() else f"On {turn}."

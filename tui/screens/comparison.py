@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -16,9 +17,10 @@ from textual.widgets import Static
 from store.database.cancel import cancel_when
 from store.errors import StoreError
 from store.formats.comparison import Comparison, format_unified
+from store.sources import source_label
 from tui.messages import Copy, DataMessage
 from tui.render.diffs.comparison import render_comparison_heading, render_sections
-from tui.render.styles import MUTED
+from tui.render.styles import MUTED, parse_time
 from tui.render.viewport import WrappableLine
 from tui.widgets.diff_pane import DiffPane
 from tui.widgets.key_hints import KeyHintBar
@@ -59,6 +61,7 @@ class ComparisonScreen(Screen[str | None]):
         # Both have one key and one id. The layout that is not shown is offered.
         Binding("v", "lay_out(True)", "Side by side", id="compare.switch", tooltip=_SWITCH_TOOLTIP),
         Binding("v", "lay_out(False)", "Unified", id="compare.switch", tooltip=_SWITCH_TOOLTIP),
+        Binding("s", "swap", "Swap sides", id="compare.swap", tooltip="Swap the first and the second side"),
         Binding("y", "copy", "Copy diff", id="compare.copy", tooltip="Copy the differences as a unified diff"),
         Binding("enter,g", "go", "Go to turn", id="compare.go", tooltip="Go to the turn of this difference"),
     ]
@@ -67,7 +70,9 @@ class ComparisonScreen(Screen[str | None]):
     pane = query_one(DiffPane)
 
     class Compared(DataMessage):
+        references: tuple[str, str]
         comparison: Comparison
+        origins: Sequence[str]
 
     class Rendered(DataMessage):
         is_side_by_side: bool
@@ -83,6 +88,8 @@ class ComparisonScreen(Screen[str | None]):
         self._store = store
         self._references = left, right
         self._comparison: Comparison | None = None
+        self._origins: Sequence[str] = ()
+        "Say of which agent each side is, and when it was written."
         self._choice: bool | None = None
         "Is whether the person chose side by side, or None if the width decides."
         self._shown_side_by_side: bool | None = None
@@ -95,7 +102,7 @@ class ComparisonScreen(Screen[str | None]):
     def on_mount(self) -> None:
         self._compare(*self._references)
 
-    @threaded(group="compare")
+    @threaded(exclusive=True, group="compare")
     def _compare(self, left: str, right: str) -> None:
         from store.conversations.comparison import compare
 
@@ -104,9 +111,20 @@ class ComparisonScreen(Screen[str | None]):
 
         try:
             with cancel_when(self._store, lambda: not self.is_attached):
-                self.post_message(self.Compared(compare(self._store, left, right, progress=report)))
+                comparison = compare(self._store, left, right, progress=report)
+                origins = [self._describe_origin(reference) for reference in (left, right)]
+                self.post_message(self.Compared((left, right), comparison, origins))
         except StoreError as error:
             self.app.call_from_thread(self._fail, error)
+
+    def _describe_origin(self, reference: str) -> str:
+        """Return the agent and the time of the session that is compared, or of which a part is."""
+        session_id, sign, _ = reference.rpartition("#")
+        with suppress(StoreError):
+            session = self._store.sessions.get(session_id if sign else reference)
+            time = parse_time(session.updated_at)
+            return source_label(session.source) + (f" · {time:%Y-%m-%d %H:%M}" if time else "")
+        return ""
 
     def _fail(self, error: StoreError) -> None:
         self.dismiss(None)
@@ -120,7 +138,9 @@ class ComparisonScreen(Screen[str | None]):
 
     @on(Compared)
     def _show_comparison(self, compared: Compared) -> None:
-        self._comparison = compared.comparison
+        if compared.references != self._references:
+            return
+        self._comparison, self._origins = compared.comparison, compared.origins
         self._show_heading()
         self._render_sections(compared.comparison, self._is_side_by_side)
         self.refresh_bindings()
@@ -144,7 +164,8 @@ class ComparisonScreen(Screen[str | None]):
 
     def _show_heading(self) -> None:
         if self._comparison is not None:
-            self.heading.update(render_comparison_heading(self._comparison, max(self.size.width - 2, 10)))
+            width = max(self.size.width - 2, 10)
+            self.heading.update(render_comparison_heading(self._comparison, self._origins, width))
 
     def on_resize(self) -> None:
         self._show_heading()
@@ -171,7 +192,7 @@ class ComparisonScreen(Screen[str | None]):
         has_differences = self._comparison is not None and not self._comparison.is_equal
         if action == "lay_out":
             return has_differences and parameters != (self._is_side_by_side,)
-        if action in ("step", "copy"):
+        if action in ("step", "copy", "swap"):
             return has_differences
         if action == "go":
             return self._current_entry is not None
@@ -199,6 +220,12 @@ class ComparisonScreen(Screen[str | None]):
         self._choice = is_side_by_side
         self._update_layout()
         self.refresh_bindings()
+
+    def action_swap(self) -> None:
+        """Compare again with the sides swapped."""
+        self._references = self._references[1], self._references[0]
+        self._shown_side_by_side = None
+        self._compare(*self._references)
 
     def action_copy(self) -> None:
         if self._comparison is not None:

@@ -28,6 +28,7 @@ from store.model.statistics import SessionCost, TurnCost
 from store.model.timeline import EntryPosition, TimelineOutline
 from store.search.query import Query
 from tui.messages import DataMessage
+from tui.render.timeline_card import describe_place
 from tui.render_process import RenderProcess
 from tui.widgets.json.json_view import JsonPane
 from tui.widgets.pane_row import pane_title
@@ -148,6 +149,8 @@ class ConversationPane(Horizontal):
         self._selected_entry: Entry | None = None
         self.render_process = RenderProcess()
         self._shown_notes: tuple[Note, ...] = ()
+        self._written_note: Note | None = None
+        "Is the note to which the cursor moves when it is shown."
 
     def on_unmount(self) -> None:
         self.render_process.close()
@@ -284,7 +287,9 @@ class ConversationPane(Horizontal):
         )
         if loaded.cost is not None:
             self._load_costs(loaded.session)
-        self.post_message(self.TurnSelected(loaded.session, None))
+        selected = self._selected_entry if loaded.is_update else None
+        self.post_message(self.TurnSelected(loaded.session, selected.turn if selected else None))
+        self._go_to_written_note()
 
     @on(CostsLoaded)
     def _show_costs(self, loaded: CostsLoaded) -> None:
@@ -406,15 +411,26 @@ class ConversationPane(Horizontal):
         if self.session is None or item is None:
             return
         notes = [note for note in self._shown_notes if note.entry_seq in item.entry_seqs]
-        place = f"On turn {item.entry.turn:,}." if item.entry.turn else "On an entry before the first prompt."
         open_note_dialog(
             self.screen,
             self._store,
             self.session,
             [item.note] if item.note else notes,
             entry_seq=item.entry.seq,
-            place=place,
+            place=describe_place(item),
+            show=self._await_note,
         )
+
+    def _await_note(self, note: Note) -> None:
+        self._written_note = note
+        self._go_to_written_note()
+
+    def _go_to_written_note(self) -> None:
+        """Move the cursor to the note that was just written, once it is shown, so that a person sees it."""
+        note = self._written_note
+        if note is not None and any(shown.id == note.id for shown in self._shown_notes):
+            self._written_note = None
+            self.timeline_pane.timeline_view.go_to_note(note)
 
     # ── tool calls ────────────────────────────────────────────────────────────────────────────────
 

@@ -13,13 +13,30 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.text.sanitize import cell_width
-from tui.render.styles import FAINT, MUTED
+from tui.render.styles import FAINT, MUTED, STRONG
 
 HelpKey = tuple[str, str, str]
 """Holds keys, what they do, and the id of the action, by which the config file can give it other keys."""
 
 HelpSign = tuple[str, str]
 """Holds a sign and its meaning."""
+
+THIS_SCREEN, EVERYWHERE = "This screen", "Everywhere"
+_GROUP_NAMES = {
+    "list": "List of sessions",
+    "session": "Session",
+    "edit": "Edit",
+    "timeline": "Conversation",
+    "json": "Record",
+    "panes": "Panes",
+    "filter": "Search box",
+    "find": "Find",
+    "chart": "Chart",
+    "rows": "Table",
+    "text": "Text",
+    "app": EVERYWHERE,
+}
+"""Names the groups of keys by the first part of the ids of their actions. All others belong to the screen."""
 
 GAP = "  "
 MIN_MEANING_CELLS = 20
@@ -70,11 +87,22 @@ class HelpScreen(ModalScreen[None]):
         id_width = max(len(action_id) for _, _, action_id in self._keys)
         longest = max(cell_width(meaning) for _, meaning, _ in self._keys)
         column = max(min(longest, room - width - id_width - 2 * len(GAP)), MIN_MEANING_CELLS)
-        keys = [_format_key(key, width, column) for key in self._keys]
+        keys: list[Content] = []
+        for name, group in _group_keys(self._keys):
+            keys += [Content(""), Content.styled(" " * (width + len(GAP)) + name, STRONG)]
+            keys += [_format_key(key, width, column) for key in group]
         signs = [_format_sign(sign, width, max(room - width - len(GAP), MIN_MEANING_CELLS)) for sign in self._signs]
         title, marks = Content.styled("Keys · press End for the marks", MUTED), Content.styled("Marks", MUTED)
         closing = Content.styled("[browser.keys] in the config file gives an action other keys · Esc to close", MUTED)
         return Content("\n").join([title, *keys, Content(""), marks, *signs, Content(""), closing])
+
+
+def _group_keys(keys: Iterable[HelpKey]) -> list[tuple[str, list[HelpKey]]]:
+    """Group the keys by what they are about. Those that work everywhere come last."""
+    groups: dict[str, list[HelpKey]] = {}
+    for key in keys:
+        groups.setdefault(_GROUP_NAMES.get(key[2].partition(".")[0], THIS_SCREEN), []).append(key)
+    return sorted(groups.items(), key=lambda group: group[0] == EVERYWHERE)
 
 
 def _format_key(key: HelpKey, width: int, column: int) -> Content:

@@ -71,6 +71,8 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
         _resume_binding("i", "input", "API input", "Export the conversation as API input"),
         _resume_binding("w", "write_back", "Write back", "Write edits back to the agent's store"),
         Binding("escape,q", "dismiss(None)", "Cancel", id="resume.stay", tooltip="Stay in Backscroll"),
+        # The keys of the app do not work on a modal screen.
+        Binding("question_mark", "app.help", "Keys", key_display="?", id="resume.help", tooltip="All keys of the card"),
     ]
 
     card_text = query_one("#card-text", Static)

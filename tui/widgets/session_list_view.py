@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Hashable, Iterable
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -66,6 +66,14 @@ def _movement_binding(keys: str, action: str, description: str, name: str, toolt
     return Binding(keys, action, description, id=f"list.{name}", show=False, priority=True, tooltip=tooltip)
 
 
+class CursorOrigin(NamedTuple):
+    """Remembers the session that the cursor was on when a list came that does not have it."""
+
+    key: int | None
+    instead: int | None
+    "The session under the cursor since then."
+
+
 class SessionRows(LineView):
     """Holds the listed sessions and renders them."""
 
@@ -93,10 +101,12 @@ class SessionRows(LineView):
         self._words: re.Pattern[str] | None = None
         self._rows: dict[int, tuple[int, SessionRow]] = {}
         self._requested_pages: set[int] = set()
-        self._marked_keys: frozenset[int] = frozenset()
+        self._marked_keys: dict[int, None] = {}
+        "Holds the marked sessions in the order in which they were marked."
         self._revision = 0
         self._row_lines = _RowLinesCache()
         self._is_going_up = False
+        self._cursor_origin: CursorOrigin | None = None
 
     def on_mount(self) -> None:
         self._prefetch_timer = self.set_interval(PREFETCH_INTERVAL, self._prefetch, pause=True)
@@ -114,9 +124,13 @@ class SessionRows(LineView):
     ) -> None:
         """Show another list, or the start of one if it is not `whole`, with the rows that are already known.
 
-        With `follow`, the session under the cursor stays there and keeps its place on the screen.
+        With `follow`, the session under the cursor stays there and keeps its place on the screen. One that is not in
+        the list gets the cursor back with the next list that has it, unless the cursor was moved.
         """
-        row = listing.row_of(self.selected_key) if follow else 0
+        origin, row = self._find_origin(), 0
+        if follow:
+            places = (listing.row_of(key) for key in (origin, self.selected_key))
+            row = next((place for place in places if place is not None), self.cursor)
         line = self._cursor_line - self.scroll_offset.y
         self.listing = listing
         self._words = listing.query.pattern()
@@ -124,9 +138,16 @@ class SessionRows(LineView):
             self.line_count = listing.line_count
         else:
             self.set_expected_line_count(listing.line_count)
-        self.set_reactive(SessionRows.cursor, self.validate_cursor(self.cursor if row is None else row))
+        self.set_reactive(SessionRows.cursor, self.validate_cursor(row))
+        is_away = follow and origin != self.selected_key
+        self._cursor_origin = CursorOrigin(origin, self.selected_key) if is_away else None
         self.scroll_to(y=self._scroll_top_for(line) if follow else 0, animate=False, force=True)
         self.invalidate_rows(rows)
+
+    def _find_origin(self) -> int | None:
+        """Return the session that the cursor belongs to: the one under it, or the one that is not listed."""
+        origin = self._cursor_origin
+        return origin.key if origin is not None and origin.instead == self.selected_key else self.selected_key
 
     def extend(self, listing: SessionListLayout) -> None:
         """Show the same list with other sessions at its end. The rows that are known stay valid."""
@@ -201,9 +222,10 @@ class SessionRows(LineView):
         return max((cell_width(session_title(row.session)) for _, row in rows), default=0) + TITLE_MARGIN
 
     @property
-    def marked_keys(self) -> frozenset[int]:
+    def marked_keys(self) -> tuple[int, ...]:
         """The keys of the marked sessions that are listed, so that no action applies to hidden ones."""
-        return self._marked_keys.intersection(self.keys) if self._marked_keys else self._marked_keys
+        listed = set(self._marked_keys).intersection(self.keys) if self._marked_keys else ()
+        return tuple(key for key in self._marked_keys if key in listed)
 
     def _cached_row(self, key: int | None) -> SessionRow | None:
         cached = self._rows.get(key) if key is not None else None
@@ -359,10 +381,8 @@ class SessionListView(SessionRows):
         key: int
         folded: bool
 
-    class MarkedChanged(DataMessage):
+    class MarkedChanged(Message):
         """Says that other sessions are marked."""
-
-        keys: frozenset[int]
 
     class ScopeRequested(Message):
         """Asks for a dialog to choose the scope."""
@@ -370,10 +390,10 @@ class SessionListView(SessionRows):
     class OrderRequested(Message):
         """Asks for a dialog to choose the order and headings."""
 
-    def set_marked(self, keys: frozenset[int]) -> None:
-        self._marked_keys = keys
+    def set_marked(self, keys: Iterable[int]) -> None:
+        self._marked_keys = dict.fromkeys(keys)
         self.refresh()
-        self.post_message(self.MarkedChanged(keys))
+        self.post_message(self.MarkedChanged())
 
     def unmark_unlisted(self) -> int:
         """Unmark the sessions that are not listed any more, and return how many they were."""
@@ -457,7 +477,7 @@ class SessionListView(SessionRows):
         self.cursor += 1
 
     def action_unmark(self) -> None:
-        self.set_marked(frozenset())
+        self.set_marked(())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "unmark":
@@ -466,7 +486,8 @@ class SessionListView(SessionRows):
 
     def _toggle_mark(self) -> None:
         if self.selected_key is not None and not self.is_on_group:
-            self.set_marked(self._marked_keys ^ {self.selected_key})
+            others = [key for key in self._marked_keys if key != self.selected_key]
+            self.set_marked([*others, *[self.selected_key] * (self.selected_key not in self._marked_keys)])
 
     def _has_children(self) -> bool:
         row = self._cached_row(self.selected_key)

@@ -17,6 +17,8 @@ from tui.screens.comparison import ComparisonScreen
 from browser_driver import wait_until  # isort: skip
 
 WIDE, NARROW = (140, 45), (80, 24)
+SELECT_BOTH = ("end", "space", "home", "space")
+"""Selects the red car, then the blue one."""
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ async def wait_for_comparison(pilot: Pilot[Any], *texts: str) -> ComparisonScree
 async def test_two_selected_sessions_are_compared_side_by_side(world: Store) -> None:
     async with make_browser(world).run_test(size=WIDE) as pilot:
         await wait_for_text(pilot, "The blue car", "The red car")
-        await pilot.press("space", "space", "D")
+        await pilot.press(*SELECT_BOTH, "D")
         await wait_for_comparison(
             pilot,
             "− The red car",
@@ -73,10 +75,21 @@ async def test_two_selected_sessions_are_compared_side_by_side(world: Store) -> 
         assert "+ The car is blue." in row
 
 
+async def test_the_sides_are_in_the_order_of_the_selection_and_can_be_swapped(world: Store) -> None:
+    async with make_browser(world).run_test(size=WIDE) as pilot:
+        await wait_for_text(pilot, "The blue car", "The red car")
+        await pilot.press("home", "space", "end", "space", "D")
+        await wait_for_comparison(pilot, "− The blue car · Claude Code · 2026-11-03", "+ The red car · Claude Code")
+        await wait_for_text(pilot, "− The car is blue.", "s Swap sides")
+        await pilot.press("s")
+        await wait_for_comparison(pilot, "− The red car · Claude Code · 2026-11-03", "+ The blue car · Claude Code")
+        await wait_for_text(pilot, "− The car is red.")
+
+
 async def test_a_narrow_terminal_shows_a_unified_diff_and_a_key_switches(world: Store) -> None:
     async with make_browser(world).run_test(size=NARROW) as pilot:
         await wait_for_text(pilot, "The blue car", "The red car")
-        await pilot.press("space", "space", "D")
+        await pilot.press(*SELECT_BOTH, "D")
         await wait_for_comparison(pilot, "− The car is red.", "+ The car is blue.")
         rows = [line for line in screen_text(pilot).splitlines() if "The car is" in line]
         assert len(rows) == 2
@@ -94,7 +107,7 @@ async def test_the_key_that_switches_is_named_by_what_it_will_show(
 ) -> None:
     async with make_browser(world).run_test(size=size) as pilot:
         await wait_for_text(pilot, "The blue car", "The red car")
-        await pilot.press("space", "space", "D")
+        await pilot.press(*SELECT_BOTH, "D")
         for label in [*labels, labels[0]]:
             await wait_for_comparison(pilot, f"v {label}", "− The red car", "+ The blue car")
             await pilot.press("v")
@@ -212,7 +225,7 @@ async def test_two_versions_of_a_fact_and_two_facts_are_compared(world: Store) -
         await wait_for_comparison(pilot, "− The car is red.", "+ The car is blue.")
         await pilot.press("q")
         await wait_for_text(pilot, "The bike is green.")
-        await pilot.press("space", "space", "D")
+        await pilot.press(*SELECT_BOTH, "D")
         await wait_for_comparison(pilot, "− The car is blue.", "+ The bike is green.")
 
 
@@ -228,7 +241,7 @@ async def test_keys_step_through_the_differences(store: Store) -> None:
         add_session(store, name, at, *turns, agent_title=f"Session {name}")
     async with make_browser(store).run_test(size=NARROW) as pilot:
         await wait_for_text(pilot, "Session a", "Session b")
-        await pilot.press("space", "space", "D")
+        await pilot.press(*SELECT_BOTH, "D")
         screen = await wait_for_comparison(pilot, "9 changed", "│turn 1")
         await pilot.press("n", "n")
         await wait_for_text(pilot, "│turn 3")

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from browser_driver import make_browser, screen_text, session_list, wait_for_text, wait_until
+from browser_driver import (
+    answer_entry,
+    make_browser,
+    screen_text,
+    session_list,
+    time_ago,
+    wait_for_text,
+    wait_until,
+)
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
@@ -112,7 +120,7 @@ async def test_a_note_of_the_conversation_belongs_to_the_entry_and_stands_at_it(
     async with make_browser(filled_store).run_test(size=SIZE, notifications=True) as pilot:
         await read_upload(pilot)
         await pilot.press("X", "m")
-        await wait_for_text(pilot, "On turn 1.")
+        await wait_for_text(pilot, "On turn 1: “Bash pytest -q tests/test_upload.py”")
         await write(pilot, "This one is flaky.")
         await wait_for_text(pilot, f"{glyphs.NOTE} note ·", "▎ This one is flaky.")
         assert note_texts(filled_store) == [(1, "This one is flaky.")]
@@ -123,7 +131,6 @@ async def test_a_note_of_the_conversation_belongs_to_the_entry_and_stands_at_it(
         await wait_for_text(pilot, "Edit note")
         await write(pilot, "It was flaky.")
         await wait_for_text(pilot, "▎ It was flaky.")
-        await pilot.press("j")
         await wait_until(pilot, lambda: selected_kind(pilot) == "note")
         await pilot.press("m")
         await write(pilot, "")
@@ -161,6 +168,44 @@ async def test_the_words_of_notes_are_found_in_the_list_and_in_the_conversation(
         await wait_for_text(pilot, "▎ the quokka of configs")
         await pilot.press("slash", *"quokka")
         await wait_for_text(pilot, "1 of 1")
+
+
+async def test_a_written_note_is_in_view_and_the_breadcrumb_keeps_the_turn(filled_store: Store) -> None:
+    session = filled_store.sessions.get(CONFIG)
+    filled_store.chains.append(
+        session.key, [answer_entry("\n\n".join(f"line {n}" for n in range(9)), time_ago(hours=1))]
+    )
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        await pilot.press("down", "enter")
+        await wait_for_text(pilot, "line 8", "› turn 1", "m Note", "esc Back")
+        await pilot.press("m")
+        await wait_for_text(pilot, "On turn 1: “line 0")
+        await write(pilot, "one\ntwo\nthree")
+        await wait_for_text(pilot, "▎ one", "▎ three", "› turn 1")
+        await wait_until(pilot, lambda: selected_kind(pilot) == "note")
+
+
+async def test_keys_go_to_the_notes_inside_a_session(filled_store: Store) -> None:
+    session = filled_store.sessions.get(UPLOAD)
+    for seq, text in ((0, "first note"), (3, "last note")):
+        filled_store.notes.add_note(session, text, entry_seq=seq)
+    async with make_browser(filled_store).run_test(size=SIZE, notifications=True) as pilot:
+        await ready(pilot)
+        await pilot.press("m")
+        await wait_for_text(pilot, "2 notes inside the conversation: Esc, then ' goes there.")
+        await pilot.press("escape", "apostrophe")
+        await wait_until(pilot, lambda: selected_note(pilot) == "" and selected_kind(pilot) == "prompt")
+        for key, text in (("apostrophe", "first"), ("apostrophe", "last"), ("quotation_mark", "first")):
+            await pilot.press(key)
+            await wait_until(pilot, lambda text=text: selected_note(pilot) == f"{text} note")  # type: ignore[misc]
+        await pilot.press("1", "end", "apostrophe")
+        await wait_for_text(pilot, "No notes inside this session.")
+
+
+def selected_note(pilot: Pilot[Any]) -> str:
+    item = pilot.app.screen.query_one(ConversationPane).timeline_pane.timeline_view.current_item
+    return item.note.text if item and item.note else ""
 
 
 def test_the_mark_is_in_the_legend() -> None:

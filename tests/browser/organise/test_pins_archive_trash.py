@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -265,3 +266,57 @@ async def test_the_top_bar_counts_the_selected_sessions_and_esc_clears_the_selec
         assert not session_list(pilot).marked_keys
         await pilot.press("escape")
         await wait_for_text(pilot, "6 sessions · everywhere")
+
+
+# ── the cursor ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_trash_is_counted(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.press("down", "d")
+        await wait_for_text(pilot, "5 sessions · 1 in the trash · everywhere")
+        await pilot.press("u")
+        await wait_for_text(pilot, "6 sessions · everywhere")
+
+
+@pytest.mark.parametrize(("key", "filter_words"), [("a", "is:archived"), ("d", "is:trashed")])
+async def test_a_session_that_comes_back_has_the_cursor(filled_store: Store, key: str, filter_words: str) -> None:
+    async with make_browser(filled_store).run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.press("down")
+        await wait_until(pilot, lambda: selected_id(pilot) == CONFIG)
+        await pilot.press(key)
+        await wait_for_text(pilot, "5 sessions")
+        assert selected_id(pilot) != CONFIG
+        await pilot.press("u")
+        await wait_for_text(pilot, "6 sessions")
+        await wait_until(pilot, lambda: selected_id(pilot) == CONFIG)
+        await pilot.press(key)
+        await wait_for_text(pilot, "5 sessions")
+        await pilot.press("slash", *filter_words, "enter")
+        await wait_for_text(pilot, "1 found")
+        await wait_until(pilot, lambda: selected_id(pilot) == CONFIG)
+        await pilot.press(key)
+        await wait_for_text(pilot, "0 found")
+        await pilot.press("escape")
+        await wait_for_text(pilot, "6 sessions")
+        await wait_until(pilot, lambda: selected_id(pilot) == CONFIG)
+
+
+async def test_the_cursor_comes_back_from_another_scope(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    at = time_ago(hours=3)
+    add_session(filled_store, "here", at, prompt_entry("Here", at), cwd=str(tmp_path))
+    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    async with make_browser(filled_store).run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.press("down")
+        await wait_until(pilot, lambda: selected_id(pilot) == CONFIG)
+        await pilot.press("s")
+        await wait_until(pilot, lambda: selected_id(pilot) == "here")
+        await pilot.press("s")
+        await wait_for_text(pilot, "7 sessions")
+        await wait_until(pilot, lambda: selected_id(pilot) == CONFIG)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from browser_driver import (
     add_session,
+    answer_entry,
     make_browser,
     prompt_entry,
     screen_text,
@@ -16,6 +17,7 @@ from browser_driver import (
 )
 from textual.app import App
 
+from store.model.entry import NewEntry, ToolCall, ToolResult
 from store.search import hits
 from store.store import Store
 from tui.screens.browser.screen import BrowserScreen
@@ -64,6 +66,30 @@ async def test_enter_opens_the_session_at_the_call_unfolded(tool_store: Store, s
         assert timeline.cards.is_open(timeline.cursor)
         await pilot.press("end", "n")
         await wait_until(pilot, lambda: timeline.current_item is not None and timeline.current_item.call is not None)
+
+
+async def test_the_whole_call_is_in_view_in_a_small_terminal(tool_store: Store) -> None:
+    at = time_ago(minutes=30)
+    call, result = (
+        ToolCall("c", "Bash", {"command": "cat seahorse"}),
+        ToolResult("c", "seahorse\ntwo\nthree\nfour\nfive"),
+    )
+    add_session(
+        tool_store,
+        "reef",
+        at,
+        *(prompt_entry("Look around", at), answer_entry("Nothing here.\n\n" * 5, at)),
+        *(prompt_entry("And there?", at), answer_entry("Let me look.\n\n" * 4, at)),
+        NewEntry(role="assistant", parts=(call,), created_at=at),
+        NewEntry(role="tool", parts=(result,), created_at=at),
+        answer_entry("That is all.", at),
+    )
+    async with make_browser(tool_store).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "10 sessions")
+        await pilot.press("slash", *"seahorse", "enter")
+        await wait_for_text(pilot, "1 found in tool output")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "cat seahorse", "│ five")
 
 
 async def test_without_other_sessions_the_first_of_them_is_selected(tool_store: Store) -> None:

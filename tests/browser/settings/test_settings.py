@@ -95,7 +95,7 @@ async def test_own_keys_replace_the_default_keys_and_help_shows_them(filled_stor
         await wait_until(pilot, lambda: session_list(pilot).cursor == 2)
         await pilot.press("f5")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
-        await wait_for_text(pilot, "^n  n  Next session", "→  l  Show the sessions", "f5 Keys")
+        await wait_for_text(pilot, "^n  n  Next session", "→  l  Show the sessions", "f5 Keys", "List of sessions")
         lines = screen_text(pilot).splitlines()
         assert any("Next session" in line and line.rstrip(" ▁▂▃▄▅▆▇│").endswith("list.down") for line in lines)
 

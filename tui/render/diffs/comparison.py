@@ -10,7 +10,7 @@ from textual.content import Content
 
 from store.formats.comparison import Comparison, Section
 from store.formats.file_changes import FileChange
-from store.text.sanitize import one_line
+from store.text.sanitize import cell_width, one_line
 from store.text.word_diff import iter_replaced_runs
 from tui.render import glyphs
 from tui.render.line_diff import ADDED, MAX_LINES, REMOVED, DiffLine, list_diff_lines, render_diff_lines
@@ -39,8 +39,8 @@ class SideBySideLine(NamedTuple):
         return [left.pad_right(room - left.cell_length) + _SEPARATOR + right for left, right in rows]
 
 
-def render_comparison_heading(comparison: Comparison, width: int) -> Content:
-    """Render the names of both sides on two lines, with the numbers of differences."""
+def render_comparison_heading(comparison: Comparison, origins: Sequence[str], width: int) -> Content:
+    """Render the names and origins of both sides on two lines, and the numbers of differences below."""
     counts = [
         f"{comparison.count('changed')} changed" if comparison.count("changed") else "",
         f"{comparison.count('left')} only in the first" if comparison.count("left") else "",
@@ -49,11 +49,17 @@ def render_comparison_heading(comparison: Comparison, width: int) -> Content:
     notes: list[StyledText] = [(note, WARNING) for note in comparison.notes]
     summary = " · ".join(filter(None, counts)) or EQUAL
     lines = [
-        build_content([(f"{glyphs.REMOVED} ", REMOVED), (one_line(comparison.left, width - 2), STRONG)]),
-        build_content([(f"{glyphs.ADDED} ", ADDED), (one_line(comparison.right, width - 2), STRONG)]),
+        build_content([(f"{glyphs.REMOVED} ", REMOVED), *_name_side(comparison.left, origins[0], width - 2)]),
+        build_content([(f"{glyphs.ADDED} ", ADDED), *_name_side(comparison.right, origins[1], width - 2)]),
         Content.styled(" · ", FAINT).join([build_content([piece]) for piece in [(summary, MUTED), *notes]]),
     ]
     return Content("\n").join([line.truncate(width, ellipsis=True) for line in lines])
+
+
+def _name_side(name: str, origin: str, width: int) -> list[StyledText]:
+    """Return the name of a side and where it comes from. A long name is cut off first."""
+    about = f" · {one_line(origin)}" if origin else ""
+    return [(one_line(name, max(width - cell_width(about), 10)), STRONG), (about, MUTED)]
 
 
 def render_sections(sections: Sequence[Section], *, is_side_by_side: bool) -> list[list[WrappableLine]]:

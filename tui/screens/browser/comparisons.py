@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from store.model.session import Session
@@ -45,16 +46,15 @@ class Comparisons:
     def _compare_sessions(self) -> None:
         keys = self._screen.sessions.marked_keys
         if len(keys) == 2:
-            run_in_thread(self._screen, lambda: self._open_sessions(sorted(keys)), group="compare")
+            run_in_thread(self._screen, lambda: self._open_sessions(keys), group="compare")
         elif keys:
             self._screen.notify(SELECT_TWO, timeout=4, markup=False)
         elif (session := self._screen.current_session) is not None:
             self._offer_parent(session, SELECT_TWO)
 
-    def _open_sessions(self, keys: list[int]) -> None:
-        """Compare two sessions, the older one first."""
-        sessions = sorted(map(self._store.sessions.by_key, keys), key=lambda session: session.created_at)
-        self._screen.app.call_from_thread(self._open, *(session.id for session in sessions))
+    def _open_sessions(self, keys: Sequence[int]) -> None:
+        """Compare two sessions, in the order in which they were selected."""
+        self._screen.app.call_from_thread(self._open, *(self._store.sessions.by_key(key).id for key in keys))
 
     def _offer_parent(self, session: Session, otherwise: str) -> None:
         """Offer to compare a fork with its parent. Explain how to compare other sessions."""

@@ -38,7 +38,7 @@ class EmptyList:
 
     def update(self, shown: SessionListLayout) -> None:
         """Show or hide the message, depending on the list that is shown."""
-        is_narrowed = shown.options.query.strip() or shown.options.folder or shown.archived
+        is_narrowed = shown.options.query.strip() or shown.options.folder or shown.archived or shown.trashed
         self.is_store_empty = not shown.keys and not is_narrowed
         self._screen.set_class(self.is_store_empty, "-empty")
         self._screen.set_class(not shown.keys, "-nothing")

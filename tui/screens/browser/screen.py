@@ -22,7 +22,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from store.model.session import Session
+from store.model.session import Session, entry_id
 from store.search.list_rows import EMPTY_GROUP, SessionListLayout
 from store.search.query import Query
 from tui.messages import Copy
@@ -142,6 +142,7 @@ class BrowserScreen(SessionListScreen[None]):
         _session_binding("c", "copy_command", "Copy command", "Copy the resume command"),
         _session_binding("D", "compare", "Compare", COMPARE_TOOLTIP),
         _session_binding("I", "card", "Session card", "Show everything known about the session"),
+        _session_binding("apostrophe", "notes", "Go to notes", "Open the session at its first note"),
         _session_binding("C", "copy_id", "Copy id", "Copy the id of the session"),
         Binding(
             "equals_sign",
@@ -331,6 +332,7 @@ class BrowserScreen(SessionListScreen[None]):
     @on(TopBar.QueryChanged)
     def _cancel_opening(self) -> None:
         self._is_enter_pending = False
+        self.live_sync.hide_banner()
         if self.has_conversation:
             self.conversation.cancel_opening()
 
@@ -455,6 +457,8 @@ class BrowserScreen(SessionListScreen[None]):
     def _activate_pane(self, pane: int) -> None:
         if pane == self._active_pane:
             return
+        if pane:
+            self.live_sync.hide_banner()
         self.remove_class(f"-pane-{self._active_pane}")
         self._active_pane = pane
         self.add_class(f"-pane-{pane}")
@@ -537,6 +541,16 @@ class BrowserScreen(SessionListScreen[None]):
         if (session := self.current_session) is not None:
             self.app.push_screen(SessionCardScreen(self._store, session, self._clock), self.open_entry)
 
+    @threaded(exclusive=True, group="go to")
+    def action_notes(self) -> None:
+        """Open the session under the cursor at the first note inside it."""
+        if (session := self.sessions.selected) is not None:
+            places = [note.entry_seq for note in self._store.notes.notes(session) if note.entry_seq is not None]
+            if places:
+                self.app.call_from_thread(self.open_entry, entry_id(session.id, min(places)))
+            else:
+                self.notify("No notes inside this session.", timeout=3, markup=False)
+
     def action_explain(self) -> None:
         """Explain the cost of the session under the cursor, or of the turn that is read."""
         if (session := self.current_session) is not None:
@@ -608,6 +622,10 @@ class BrowserScreen(SessionListScreen[None]):
                 return HintChange(binding.description, "first")
             case "edit.restore" | "edit.purge":
                 return HintChange(binding.description, "first")
+            case "panes.back" if self.is_reading:
+                return HintChange(binding.description, "main" if binding.key == "escape" else "hidden")
+            case "edit.note" if self.is_reading:
+                return HintChange(binding.description, "main")
             case "edit.propose_titles":  # useful only after its setting was made
                 return HintChange(binding.description, "hidden")
         return None
@@ -631,7 +649,7 @@ class BrowserScreen(SessionListScreen[None]):
                 return not is_store_empty
             case "scope":
                 return self.has_class("-nothing") and not is_store_empty
-            case "changes" | "open_links":
+            case "changes" | "open_links" | "notes":
                 return self.focused is self.sessions and self.current_session is not None
             case "pane" | "next_pane" | "zoom" if not self.has_conversation:
                 return False

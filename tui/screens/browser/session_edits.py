@@ -222,7 +222,7 @@ class SessionEdits:
             return
 
         def read() -> None:
-            notes = [note for note in self._store.notes.notes(sessions[0]) if note.entry_seq is None]
+            notes = self._store.notes.notes(sessions[0])
             self._screen.app.call_from_thread(self._open_note_dialog, sessions[0], notes)
 
         run_in_thread(self._screen, read, group="gather")
@@ -230,7 +230,10 @@ class SessionEdits:
     def _open_note_dialog(self, session: Session, notes: Sequence[Note]) -> None:
         from tui.dialogs.note import open_note_dialog
 
-        open_note_dialog(self._screen, self._store, session, notes, place=session_title(session))
+        on_session = [note for note in notes if note.entry_seq is None]
+        inside = format_count(len(notes) - len(on_session), "note")
+        hint = f"\n{inside} inside the conversation: Esc, then ' goes there." if inside else ""
+        open_note_dialog(self._screen, self._store, session, on_session, place=session_title(session) + hint)
 
     def _prompt_common_note(self, sessions: Sequence[Session]) -> None:
         from tui.dialogs.text import MultilineDialog
@@ -267,13 +270,13 @@ class SessionEdits:
         notice = f"{verb} {name_sessions(sessions)}. Press u to undo{where}."
         self._run_in_thread(lambda: set_flag(sessions, is_on), notice)
         if column == "archived":  # they leave the list, and no edit may apply to sessions that are not seen
-            self._screen.sessions.set_marked(frozenset())
+            self._screen.sessions.set_marked(())
 
     def _trash_sessions(self, sessions: Sequence[Session]) -> None:
         where = f"is:trashed shows {_pronoun(sessions)}"
         notice = f"Moved {name_sessions(sessions)} to the trash. Press u to undo; {where}."
         self._run_in_thread(lambda: self._store.sessions.delete(sessions), notice)
-        self._screen.sessions.set_marked(frozenset())
+        self._screen.sessions.set_marked(())
 
     # ── the trash ─────────────────────────────────────────────────────────────────────────────────
 
@@ -281,7 +284,7 @@ class SessionEdits:
         trashed = [session for session in sessions if session.deleted]
         notice = f"Restored {name_sessions(trashed)}. Press u to undo."
         self._run_in_thread(lambda: self._store.sessions.restore(trashed), notice)
-        self._screen.sessions.set_marked(frozenset())
+        self._screen.sessions.set_marked(())
 
     def _count_contents(self, sessions: Sequence[Session]) -> None:
         """Read what would be lost. Only sessions in the trash are deleted for good, also if others are selected."""
@@ -300,7 +303,7 @@ class SessionEdits:
 
         def purge(is_confirmed: bool | None) -> None:
             if is_confirmed:
-                self._screen.sessions.set_marked(frozenset())
+                self._screen.sessions.set_marked(())
                 self._screen.notify(f"Deleting {count}…", timeout=2, markup=False)
                 run_in_thread(self._screen, lambda: self._purge_in_thread(sessions), group="edit")
 

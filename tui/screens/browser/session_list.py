@@ -380,9 +380,10 @@ class SessionList:
             more = f"{counted} · {in_tools} more in tool output"
             counted = more if shown.total else f"{in_tools} found in tool output"
         archived = f" · {shown.archived:,} archived" if shown.archived else ""
+        trashed = f" · {shown.trashed:,} in the trash" if shown.trashed else ""
         marked = len(self._screen.sessions.marked_keys)
         selected = f" · {marked:,} selected" if marked else ""
-        return f"{counted}{archived}{selected} · {scope}"
+        return f"{counted}{archived}{trashed}{selected} · {scope}"
 
     def _receive_rows(self, request: SessionListView.RowsRequested, rows: Sequence[SessionRow]) -> None:
         self._screen.sessions.receive_rows(request, rows)

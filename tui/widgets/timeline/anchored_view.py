@@ -55,6 +55,8 @@ class AnchoredView(LineView):
         "Is true while blank lines follow the last card, because a short turn is at the top."
         self.mark: ItemMark | None = None
         self._is_scrolling_itself = False
+        self._page_height = 0
+        "Is the height of the page as it was laid out last."
 
     def visible_lines_changed(self) -> None:
         """Is called after other lines became visible or the visible ones changed."""
@@ -71,7 +73,7 @@ class AnchoredView(LineView):
     def _find_anchor(self) -> tuple[ItemPosition, int]:
         """Return the item to keep in place, and its row: the cursor if it is visible, else the first rendered item."""
         top, page = self.scroll_offset.y, self.page.height
-        row = self.cards.start_line(self.cursor) - top if len(self.cards) else 0
+        row = self._cursor_row()
         if -self.height_of(self.cursor) < row < page:
             return self.cursor, row
         line, end = top, min(top + page, self.cards.line_count)
@@ -131,8 +133,19 @@ class AnchoredView(LineView):
         self.scroll_relative(y=by * max(self.page.height - 2, 1), animate=False)
 
     def on_resize(self) -> None:
+        """Keep what is shown in its place. When a longer heading makes the page smaller, the current item stays in
+        view as a whole."""
+        was_visible = 0 <= self._cursor_row() < self._page_height
         with self.preserve_position():
             self.cards.resize(self.text_width)
+        self._page_height = page = self.page.height
+        height = self.height_of(self.cursor)
+        if was_visible and not self.at_end and self._cursor_row() + height > page:
+            self.scroll_to_anchor(self.cursor, max(page - height, 0))
+
+    def _cursor_row(self) -> int:
+        """Return the row of the screen on which the current item begins."""
+        return self.cards.start_line(self.cursor) - self.scroll_offset.y if len(self.cards) else 0
 
     # ── painting ──────────────────────────────────────────────────────────────────────────────────
 

@@ -237,9 +237,11 @@ class CardView(AnchoredView):
         page = self.page.height
         self.cards.lines(position)
         row, height = self.cards.start_line(position) - self.scroll_offset.y, self.cards.height(position)
-        hit_line = self._first_highlighted_line(position)
         if desired is not None:
-            is_visible = row >= 0 and row + min(hit_line + 1 if hit_line else height, page) <= page
+            if height <= page:
+                return row if 0 <= row <= page - height else min(desired, page - height)
+            hit_line = self._first_highlighted_line(position)
+            is_visible = row >= 0 and row + (hit_line + 1 if hit_line else page) <= page
             return row if is_visible else desired - (hit_line if hit_line >= page - desired else 0)
         if row < 0 or height >= page:
             return 0

@@ -13,6 +13,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from store.model.entry import Entry, PairedCall, readable_text
+from store.model.knowledge import Note
 from store.model.timeline import EntryPosition, TurnOutline
 from store.text.validate import serialize
 from tui.messages import Copy, DataMessage
@@ -58,8 +59,10 @@ class TimelineView(CardView):
         _timeline_binding("K", "turn(-1)", "previous_turn", "Previous turn", "Previous turn"),
         _timeline_binding("x", "call(1)", "next_call", "Next call", "Next tool call"),
         _timeline_binding("X", "call(-1)", "previous_call", "Previous call", "Previous tool call"),
-        _timeline_binding("e", "error(1)", "next_error", "Next error", "Next error", show=True),
+        _timeline_binding("e", "error(1)", "next_error", "Errors", "Next error", show=True),
         _timeline_binding("E", "error(-1)", "previous_error", "Previous error", "Previous error"),
+        _timeline_binding("apostrophe", "note(1)", "next_note", "Next note", "Next note"),
+        _timeline_binding("quotation_mark", "note(-1)", "previous_note", "Previous note", "Previous note"),
         _timeline_binding(
             "right_square_bracket", "costly(1)", "next_costly", "Costly turn", "The most expensive turn, then the next"
         ),
@@ -191,6 +194,20 @@ class TimelineView(CardView):
 
     def action_error(self, by: int) -> None:
         self._move_to_next(by, lambda turn: turn.errors > 0, lambda item: item.has_failed, "errors")
+
+    def action_note(self, by: int) -> None:
+        outline = self.cards.outline
+        self._move_to_next(
+            by, lambda turn: bool(outline.notes_in_turn(turn)), lambda item: item.note is not None, "notes"
+        )
+
+    def go_to_note(self, note: Note) -> None:
+        """Move the cursor to a note that was just written."""
+        index = self.cards.outline.index_of_entry(note.entry_seq) if note.entry_seq is not None else None
+        if index is not None:
+            self.move_to_item(
+                index, lambda items: _pick_item(items, lambda item: bool(item.note and item.note.id == note.id), 1)
+            )
 
     def action_costly(self, by: int) -> None:
         """Go to the most expensive turn; from there to the next one in the order of their cost, or back."""
