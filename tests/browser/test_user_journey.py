@@ -42,7 +42,7 @@ def test_a_search_leads_to_the_failed_call_and_the_resume_command(
     path, command = demo_store
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
     with Terminal(BACKSCROLL, "--store", str(path), columns=100, rows=32) as terminal:
-        terminal.wait_for_text("archived · everywhere")
+        terminal.wait_for_text("in the trash · everywhere")
         terminal.press(f"/{WORD}")
         terminal.wait_for_text(" found", TITLE)
         terminal.press("\r")
@@ -100,7 +100,7 @@ def test_the_resume_command_is_copied_to_the_buffer_of_tmux(demo_store: tuple[Pa
     path, command = demo_store
     tmux = Tmux(tmp_path / "tmux", sys.executable, "-c", BACKSCROLL, "--store", str(path))
     try:
-        tmux.until_shown("archived · everywhere")
+        tmux.until_shown("in the trash · everywhere")
         tmux.press("/")
         tmux.press("-l", WORD)
         tmux.until_shown(" found", TITLE)

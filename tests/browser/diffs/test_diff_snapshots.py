@@ -13,7 +13,7 @@ from test_screen_snapshots import SIZES, Compare, Size, after  # isort: skip
 OPENED = ("Retry the upload", ["enter"], "All is done.")
 SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "inspected_edit": (*OPENED, ["home", "x", "i"], "118 118"),
-    "changes": (*OPENED, ["V"], "118 118", ["J", "J"], "▌tests/test_upload.py", "turn 2"),
+    "changes": (*OPENED, ["V"], "118 118", ["J", "J"], "▌tests/test_upload.py", "turn 2", "Go to turn"),
     "marked": (*OPENED, ["home", "x", "M"], "▌◆"),
     "comparison": (*OPENED, ["home", "M", "J"], "▌ And the config?", ["D"], "turn 2 of Retry", "+ And the config?"),
     "export": (*OPENED, ["V"], "118 118", ["e"], "Export the changes"),

@@ -44,8 +44,8 @@ async def test_a_pinned_session_moves_to_the_top_and_back(filled_store: Store) -
         await pilot.press("end", "p")
         await wait_for_text(pilot, "Pinned  2", "★ [b]brackets")
         assert line_of(pilot, "Pinned") < line_of(pilot, "brackets") < line_of(pilot, "Today")
-        assert "29 Sep" not in screen_text(pilot), "its day has no heading any more"
-        assert selected_id(pilot) == OLD
+        await wait_until(pilot, lambda: "29 Sep" not in screen_text(pilot))  # its day has no heading any more
+        await wait_until(pilot, lambda: selected_id(pilot) == OLD)
         await pilot.press("p")
         await wait_for_text(pilot, "Pinned  1", "Mon 29 Sep 2025")
 
