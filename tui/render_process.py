@@ -1,8 +1,8 @@
 """This module renders items of the timeline in another process if they take long.
 
-The thread that paints tries for a moment, shows such an item without styles, and replaces it when the styled lines come
-from here. They talk in JSON lines over the process's stdin and stdout. The process ends when its stdin ends, so it
-also ends when the browser is killed.
+The thread that paints tries for a moment, shows the beginning of such an item without styles, and replaces it when the
+lines come from here. They talk in JSON lines over the process's stdin and stdout. The process ends when its stdin ends,
+so it also ends when the browser is killed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import Any
+from typing import IO, Any
 
 from textual.content import Content, Span
 
@@ -27,6 +28,10 @@ from tui.render.viewport import Viewport
 
 _NO_ENTRY = Entry(0, 0, None, 0, None, 0, "", "", "", "", "", "", (), False, None, "")
 """Stands for the entry of an item. No text that can take long is rendered from it."""
+
+
+LINES_PER_PIECE = 1_000
+"""The number of lines that are sent together."""
 
 
 class RenderProcess:
@@ -42,9 +47,9 @@ class RenderProcess:
         return self._process.pid if self._process else None
 
     def render(self, rendering: ItemRendering) -> list[Content] | None:
-        """Return the styled lines of an item, or None if it takes too long here as well.
+        """Return the lines of an item, or None if the process stopped. The next item then starts another one.
 
-        Call this in a thread. If the process stopped, the next item starts another one.
+        The lines have no styles if the item takes too long here as well. Call this in a thread.
         """
         with self._lock:
             process = self._process = self._process or self._start()
@@ -53,7 +58,7 @@ class RenderProcess:
             try:
                 process.stdin.write(_encode_rendering(rendering))
                 process.stdin.flush()
-                return _decode_lines(process.stdout.readline())
+                return list(_read_lines(process.stdout))
             except (OSError, ValueError):
                 self._stop(process)
                 return None
@@ -85,7 +90,7 @@ def _encode_rendering(rendering: ItemRendering) -> bytes:
     pattern = viewport.highlight
     values = {
         "kind": item.kind,
-        "text": item.text,
+        "value": item.value,
         "label": item.label,
         "call": item.call,
         "viewport": viewport._replace(highlight=None),
@@ -98,22 +103,25 @@ def _encode_rendering(rendering: ItemRendering) -> bytes:
 def _decode_rendering(line: bytes) -> ItemRendering:
     values: dict[str, Any] = json.loads(line)
     call = PairedCall(*values["call"]) if values["call"] else None
-    item = TimelineItem(values["kind"], _NO_ENTRY, None, values["text"], values["label"], call)
+    item = TimelineItem(values["kind"], _NO_ENTRY, None, values["value"], values["label"], call)
     pattern = re.compile(*values["highlight"]) if values["highlight"] else None
     return ItemRendering(item, Viewport(*values["viewport"])._replace(highlight=pattern), values["is_open"])
 
 
-def _encode_lines(lines: list[Content] | None) -> bytes:
-    values = None
-    if lines is not None:
-        values = [(line.plain, [(start, end, str(style)) for start, end, style in line.spans]) for line in lines]
-    return json.dumps(values).encode() + b"\n"
+def _write_lines(lines: Sequence[Content], output: IO[bytes]) -> None:
+    """Write the lines in pieces, because the browser's other threads wait while a piece is decoded."""
+    for first in range(0, len(lines) + LINES_PER_PIECE, LINES_PER_PIECE):  # the last piece is empty
+        piece = lines[first : first + LINES_PER_PIECE]
+        values = [(line.plain, [(start, end, str(style)) for start, end, style in line.spans]) for line in piece]
+        output.write(json.dumps(values).encode() + b"\n")
+    output.flush()
 
 
-def _decode_lines(line: bytes) -> list[Content] | None:
-    """Decode the answer. An empty line, which says that the process stopped, raises ValueError."""
-    values = json.loads(line)
-    return values and [Content(plain, spans=[Span(*span) for span in spans]) for plain, spans in values]
+def _read_lines(output: IO[bytes]) -> Iterator[Content]:
+    """Read the lines up to the empty piece after them. No piece at all, because the process stopped, raises
+    ValueError."""
+    while values := json.loads(output.readline()):
+        yield from (Content(plain, spans=[Span(*span) for span in spans]) for plain, spans in values)
 
 
 def main() -> None:
@@ -121,9 +129,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in the terminal is meant for the browser
     preload_parsers()  # loading them is not part of the time of the first item
     for line in sys.stdin.buffer:
-        lines = run_with_time_limit(_decode_rendering(line).render, lambda: None, LIMIT_SECONDS)
-        sys.stdout.buffer.write(_encode_lines(lines))
-        sys.stdout.buffer.flush()
+        rendering = _decode_rendering(line)
+        lines = run_with_time_limit(rendering.render, rendering.render_without_styles, LIMIT_SECONDS)
+        _write_lines(lines, sys.stdout.buffer)
 
 
 if __name__ == "__main__":

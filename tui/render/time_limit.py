@@ -2,8 +2,10 @@
 
 Some texts make a parser or a lexer take seconds, and a conversation can contain such a text on purpose. A thread would
 not help: a regular expression holds Python's interpreter lock until it has finished. So a timer of the system
-interrupts the rendering, and the caller shows the text without styles. The timer counts processor time, so a busy
-machine does not change what is shown. Signals are handled only in the main thread, which is the one that paints.
+interrupts the rendering, and the caller shows the text without styles. What is limited is the processor time of the
+thread, so a busy machine does not change what is shown. The timer itself counts real time: the system's timers of
+processor time count in ticks and came up to twice too late. Signals are handled only in the main thread, which is the
+one that paints.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ SCREEN_SECONDS = 0.25
 """Items that are rendered within this time are taken for items of the same screen."""
 
 _REPEAT_SECONDS = 0.004
-"""Interrupts again after this time, because Python ignores an exception that is raised in a destructor. The result of
-such a rendering is not used, however soon it ends."""
+"""Interrupts again after this time. The thread may not have used its processor time yet, and Python ignores an
+exception that is raised in a destructor. The result of such a rendering is not used, however soon it ends."""
 
 T = TypeVar("T")
 
@@ -44,18 +46,20 @@ class _Timer:
 
     is_active = False
     has_raised = False
+    _end = 0.0
 
     def start(self, seconds: float) -> None:
         self.is_active, self.has_raised = True, False
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds, _REPEAT_SECONDS)
+        self._end = time.thread_time() + seconds
+        signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT_SECONDS)
 
     def stop(self) -> None:
         self.is_active = False  # first, because a signal may be waiting to be handled
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
     def handle_signal(self, _: int, frame: FrameType | None) -> None:
         """End the rendering, but not in the middle of an import: the module would stay half loaded."""
-        if self.is_active and not _is_importing(frame):
+        if self.is_active and time.thread_time() >= self._end and not _is_importing(frame):
             self.has_raised = True
             raise _TimeLimitReached
 
@@ -86,7 +90,7 @@ def run_with_time_limit(render: Callable[[], T], fallback: Callable[[], T], seco
         return render()
     if _timer.is_active:
         return render()
-    previous_handler = signal.signal(signal.SIGVTALRM, _timer.handle_signal)
+    previous_handler = signal.signal(signal.SIGALRM, _timer.handle_signal)
     previous_hook, sys.unraisablehook = sys.unraisablehook, _ignore_time_limit
     try:
         _timer.start(seconds)
@@ -99,7 +103,7 @@ def run_with_time_limit(render: Callable[[], T], fallback: Callable[[], T], seco
     except _TimeLimitReached:
         _timer.stop()
     finally:
-        signal.signal(signal.SIGVTALRM, previous_handler)
+        signal.signal(signal.SIGALRM, previous_handler)
         sys.unraisablehook = previous_hook
     return fallback()
 

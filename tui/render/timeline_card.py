@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from textual.content import Content
@@ -273,6 +274,12 @@ def render_unloaded_card(turn: TurnOutline, title: Content, viewport: Viewport) 
 # ── the items of a card ───────────────────────────────────────────────────────────────────────────
 
 
+MAX_PREVIEW_CHARACTERS = 4_000
+"""Limits the text of an item that is shown until another process has rendered the item."""
+
+_OUTPUT_BAR: StyledText = ("  │ ", FAINT)
+
+
 class ItemRendering(NamedTuple):
     """Holds everything that the lines of an item depend on, so that another process can render it."""
 
@@ -284,13 +291,26 @@ class ItemRendering(NamedTuple):
         return list(render_item(self.item, self.viewport, is_open=self.is_open))
 
     def render_without_styles(self) -> list[Content]:
-        """Render the item without parsing its text, which takes little time for any text."""
+        """Render the item without parsing its text."""
         if self.item.kind not in ("call", "result"):
             return list(render_plain_text(self.item.text, self.viewport))
-        first = self.viewport.truncate(
-            build_content([(f"{glyphs.CALLS} ", MUTED), (one_line(self.item.label, 40), STRONG)])
+        return [self._render_name(), *(render_plain_output(self.item, self.viewport) if self.is_open else ())]
+
+    def render_preview(self) -> list[Content]:
+        """Render the beginning of the item without parsing its text, which takes little time for any item."""
+        is_call = self.item.kind in ("call", "result")
+        value = self.item.call.result if self.item.call else self.item.value
+        text = value if isinstance(value, str) and (self.is_open or not is_call) else ""
+        viewport = self.viewport.narrow_by(4) if is_call else self.viewport
+        lines = chain(
+            render_plain_text(text[:MAX_PREVIEW_CHARACTERS], viewport) if text else (),
+            viewport.render_more(max(len(text) - MAX_PREVIEW_CHARACTERS, 0), "character"),
         )
-        return [first, *(render_plain_output(self.item, self.viewport) if self.is_open else ())]
+        return [self._render_name(), *prefix_lines(_OUTPUT_BAR, lines)] if is_call else list(lines)
+
+    def _render_name(self) -> Content:
+        name = one_line(self.item.label, 40)
+        return self.viewport.truncate(build_content([(f"{glyphs.CALLS} ", MUTED), (name, STRONG)]))
 
 
 def render_item(item: TimelineItem, viewport: Viewport, *, is_open: bool) -> Iterator[Content]:
@@ -405,7 +425,10 @@ def _render_attachment(item: TimelineItem) -> list[StyledText]:
 def estimate_height(item: TimelineItem, width: int, *, is_open: bool) -> int:
     """Estimate the height of an item in lines without rendering it."""
     if item.kind in ("prompt", "text", "note") or (is_open and item.is_foldable):
-        text = readable_text(item.call.result)[:20_000] if item.call else item.text[:20_000]
+        value = item.call.result if item.call else item.value
+        if isinstance(value, list | dict):
+            return len(value) + 1
+        text = readable_text(value)[:20_000]
         return text.count("\n") + len(text) // max(width, 1) + 1 + (item.kind == "note")
     return 1 + item.has_failed
 

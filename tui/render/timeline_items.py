@@ -10,6 +10,7 @@ from typing import Literal
 from store.model.entry import (
     Attachment,
     Entry,
+    Json,
     Opaque,
     PairedCall,
     Part,
@@ -47,8 +48,8 @@ class TimelineItem:
     entry: Entry
     part_index: int | None
     "The index of the entry's part. Is None when the item is the entry itself."
-    text: str
-    "The stored text, for copying. Is empty for a call, which holds its arguments and result."
+    value: Json
+    "The stored text, or the value of a result or an opaque part. Is empty for a call, which holds them itself."
     label: str = ""
     "The author, the tool or the kind. Is empty when that is obvious."
     call: PairedCall | None = None
@@ -63,6 +64,11 @@ class TimelineItem:
     "Is true for a call that ran at the same time as others."
     is_failure: bool = False
     "Is true for a notice of the program that something failed."
+
+    @property
+    def text(self) -> str:
+        """The stored text, for copying. Reading it takes long for a large value that is not a text."""
+        return readable_text(self.value)
 
     @property
     def identity(self) -> Hashable:
@@ -122,7 +128,7 @@ def _merge_bookkeeping(session_id: str, turn: Turn, with_bookkeeping: bool) -> l
         if item.is_bookkeeping and not with_bookkeeping:
             continue
         if items and item.is_bookkeeping and items[-1].is_bookkeeping:
-            items[-1].text = _join_names(items[-1].text, item.text)
+            items[-1].value = _join_names(items[-1].text, item.text)
             items[-1].merged_seqs += (item.entry.seq,)
             continue
         items.append(item)
@@ -185,11 +191,11 @@ class _ItemBuilder:
                 if (entry_ref, call_id) in self._paired_results:
                     return None
                 orphan = self._orphans.get((entry_ref, call_id))
-                return TimelineItem("result", entry, index, readable_text(output), part.name or call_id, orphan)
+                return TimelineItem("result", entry, index, output, part.name or call_id, orphan)
             case Attachment(media_type, name):
                 return TimelineItem("attachment", entry, index, part.uri or name or media_type)
             case Opaque(kind, value):
-                return TimelineItem("opaque", entry, index, readable_text(value), kind)
+                return TimelineItem("opaque", entry, index, value, kind)
         return None
 
     def _speaker_label(self, author: str) -> str:

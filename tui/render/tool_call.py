@@ -104,9 +104,7 @@ def render_call_body(item: TimelineItem, viewport: Viewport) -> Iterator[Content
     call, inner = item.call, viewport.narrow_by(4)
     if item.kind == "call" and call is not None:
         changed = render_edit_diff(call.name, call.arguments, call.result, call.recorded_diff)
-        lines: Iterator[RenderedLine] = (
-            iter(changed) if changed is not None else _render_arguments(call.arguments, call.name)
-        )
+        lines: Iterator[RenderedLine] = iter(changed) if changed is not None else _render_arguments(call, inner)
         yield from prefix_lines(("    ", ""), _limit_lines(lines, inner))
     yield from render_plain_output(item, viewport)
 
@@ -171,19 +169,25 @@ def _render_status(call: PairedCall | None) -> StyledText:
     return "? no call", MUTED
 
 
-def _render_arguments(arguments: Json, name: str) -> Iterator[Content]:
-    if not isinstance(arguments, Mapping):
-        yield from highlight_code(readable_text(arguments), "")
+def _render_arguments(call: PairedCall, viewport: Viewport) -> Iterator[Content]:
+    if not isinstance(call.arguments, Mapping):
+        yield from _render_argument(readable_text(call.arguments), "", viewport)
         return
-    for key, value in arguments.items():
+    for key, value in call.arguments.items():
         label = build_content([(one_line(str(key), MAX_NAME_CELLS), "$text-secondary"), (": ", FAINT)])
         text = value if isinstance(value, str) else readable_text(value)
         if len(text) <= MAX_INLINE_ARGUMENT and "\n" not in text:
             yield label + build_content([(one_line(text), "")])
         else:
             yield label
-            language = "bash" if is_shell_tool(name) and key in ("command", "cmd") else ""
-            yield from prefix_lines(("  ", ""), iter(highlight_code(text.strip("\n"), language)))
+            language = "bash" if is_shell_tool(call.name) and key in ("command", "cmd") else ""
+            yield from prefix_lines(("  ", ""), _render_argument(text.strip("\n"), language, viewport))
+
+
+def _render_argument(text: str, language: str, viewport: Viewport) -> Iterator[Content]:
+    text, left = viewport.limit_text(text)
+    yield from highlight_code(text, language)
+    yield from viewport.render_more(left, "character")
 
 
 def _render_output(output: Json, viewport: Viewport) -> Iterator[Content]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple, Protocol
 
-from textual.content import Content
+from textual.content import Content, Span
 from textual.style import Style
 
 from store.text.sanitize import cell_width, expand_tabs, sanitize
 from tui.render.styles import FAINT, StyledText, build_content, format_count
 
 HIT_STYLE = "bold $text-warning on $warning-muted"
+
+MAX_HIGHLIGHTED_HITS = 5_000
+"""Limits the hits in one line that are highlighted, because wrapping a line takes longer with each of them."""
 
 DEFAULT_TEXT_LIMIT = 12_000
 """Limits the characters of one text that are rendered at first, because most long texts are not read to the end."""
@@ -91,13 +95,11 @@ class Viewport(NamedTuple):
         return self._replace(width=max(self.width - by, 1))
 
     def apply_highlight(self, line: Content) -> Content:
-        if self.hyperlinks and "://" in line.plain:
-            line = _mark_addresses(line)
+        spans = list(_mark_addresses(line.plain)) if self.hyperlinks and "://" in line.plain else []
         if self.highlight is not None:
-            for match in self.highlight.finditer(line.plain):
-                if match.start() < match.end():
-                    line = line.stylize(HIT_STYLE, *match.span())
-        return line
+            found = islice(self.highlight.finditer(line.plain), MAX_HIGHLIGHTED_HITS)
+            spans += [Span(*match.span(), HIT_STYLE) for match in found if match.start() < match.end()]
+        return line.add_spans(spans) if spans else line
 
     def wrap(self, text: Content) -> list[Content]:
         return [line.truncate(self.width) for line in self.apply_highlight(text).wrap(self.width)]
@@ -127,16 +129,15 @@ class Viewport(NamedTuple):
             yield self.truncate(build_content([(f"… {more} · {hint}", f"italic {FAINT}")]))
 
 
-def _mark_addresses(line: Content) -> Content:
+def _mark_addresses(line: str) -> Iterator[Span]:
     """Mark each address with itself. The terminal filter removes the mark where only a part of it stands on a line."""
     # Imported here, because links are off by default.
     from store.text.links import find_address_spans
     from store.text.web_address import is_safe_address
 
-    for start, end in find_address_spans(line.plain):
-        if is_safe_address(address := line.plain[start:end]):
-            line = line.stylize(Style(link=address), start, end)
-    return line
+    for start, end in find_address_spans(line):
+        if is_safe_address(address := line[start:end]):
+            yield Span(start, end, Style(link=address))
 
 
 @lru_cache(maxsize=64)

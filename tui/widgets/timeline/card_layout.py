@@ -78,8 +78,8 @@ class LoadedTurn:
 
 @dataclass(slots=True)
 class SlowItem:
-    """Holds an item that takes too long to be rendered here. Its lines have no styles until another process has
-    rendered it."""
+    """Holds an item that takes too long to be rendered here. Its lines are a preview without styles until another
+    process has rendered it."""
 
     rendering: ItemRendering
     lines: list[Content]
@@ -395,13 +395,14 @@ class CardLayout:
         yield from self._render_in_time(position, ItemRendering(item, viewport, self.is_open(position)))
 
     def _render_in_time(self, position: ItemPosition, rendering: ItemRendering) -> list[Content]:
-        """Render an item. If it takes too long, show it without styles, and keep it for `take_slow_items`."""
+        """Render an item. If it takes too long, show its beginning without styles, and keep it for
+        `take_slow_items`."""
         slow = self._slow_items.get(position)
         if slow is None or slow.rendering != rendering:
             lines = self._time_limit.run(rendering.render)
             if lines is not None:
                 return lines
-            slow = self._slow_items[position] = SlowItem(rendering, rendering.render_without_styles())
+            slow = self._slow_items[position] = SlowItem(rendering, rendering.render_preview())
             self._unrequested_slow_items.append(position)
         return slow.lines
 
