@@ -21,6 +21,7 @@ from tui.dialogs.text import SaveText, SingleLineDialog
 from tui.messages import DataMessage
 from tui.render.styles import MUTED
 from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.line_input import LineInput
 from tui.widgets.tables.search_table import SearchRow, SearchTable, list_search_rows, render_searches_title
 from tui.workers import threaded
 
@@ -33,7 +34,7 @@ NOTHING_MATCHES = "No search matches."
 _BLANK = re.compile(r"\s")
 
 
-class SearchNameInput(Input):
+class SearchNameInput(LineInput):
     """Accepts the name of a search. A blank becomes `-`, because a name ends at a blank in a query."""
 
     def validate_value(self, value: str) -> str:
@@ -145,7 +146,7 @@ class SearchesDialog(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="searches"):
             yield Static(id="title")
-            yield Input(compact=True, placeholder="filter by name or words…", select_on_focus=False)
+            yield LineInput(compact=True, placeholder="filter by name or words…", select_on_focus=False)
             yield SearchTable()
             yield Static(id="none")
         yield KeyHintBar()

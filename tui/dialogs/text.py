@@ -19,6 +19,7 @@ from tui.dialogs.external_editor import edit_in_external_editor
 from tui.dialogs.layout import DIALOG_CSS, VERTICAL_BREAKPOINTS
 from tui.render.styles import ERROR, MUTED, STRONG, format_count
 from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.line_input import LineInput
 from tui.workers import threaded
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class SingleLineDialog(TextDialog):
     ]
 
     def compose_field(self) -> ComposeResult:
-        yield Input(self._value, compact=True, select_on_focus=False)
+        yield LineInput(self._value, compact=True, select_on_focus=False)
 
     def read_text(self) -> str:
         return self.query_one(Input).value

@@ -16,6 +16,7 @@ from textual.widgets import Input, Static
 
 from tui.render.inspection.tool_call_details import ToolCallRow, render_table_head, widest_name
 from tui.render.styles import FAINT, MUTED, build_content
+from tui.widgets.line_input import LineInput
 from tui.widgets.tables.tool_call_table import ToolCallTable
 
 
@@ -64,7 +65,9 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="calls"):
             yield Static(id="title")
-            yield Input(compact=True, placeholder="filter by tool, argument, turn or failed…", select_on_focus=False)
+            yield LineInput(
+                compact=True, placeholder="filter by tool, argument, turn or failed…", select_on_focus=False
+            )
             yield Static(id="head")
             yield ToolCallTable()
 

@@ -126,6 +126,12 @@ def _iter_hunk_lines(hunks: Iterable[Hunk]) -> Iterator[DiffLine]:
         yield from _number_lines(hunk)
 
 
+def count_diff_lines(change: FileChange) -> int:
+    """Return the number of lines that `list_diff_lines` yields for a change, without the name of the file."""
+    headings = (bool(hunk.heading) or number > 0 for number, hunk in enumerate(change.hunks))
+    return sum(headings) + sum(len(hunk.lines) for hunk in change.hunks)
+
+
 def _number_lines(hunk: Hunk) -> Iterator[DiffLine]:
     """Yield the lines of a hunk with their numbers, if it is known where in the file they are."""
     if hunk.old_start is None or hunk.new_start is None:
@@ -141,8 +147,9 @@ def _number_lines(hunk: Hunk) -> Iterator[DiffLine]:
 # ── rendering ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def render_diff_lines(lines: Iterable[DiffLine], path: str = "") -> list[HangingLine]:
-    """Render a diff up to a number of lines. The path tells the language where no line names a file."""
+def render_diff_lines(lines: Iterable[DiffLine], path: str = "", left_out: int = 0) -> list[HangingLine]:
+    """Render a diff up to a number of lines. The path tells the language where no line names a file, and `left_out`
+    is the number of lines that the caller leaves out."""
     lines = iter(lines)
     shown = list(islice(lines, MAX_LINES))
     changed_words = find_changed_words([line[:2] for line in shown])
@@ -152,7 +159,7 @@ def render_diff_lines(lines: Iterable[DiffLine], path: str = "") -> list[Hanging
     rendered = [
         _render_line(line, gutter, texts.get(index), changed_words.get(index, ())) for index, line in enumerate(shown)
     ]
-    if left := sum(1 for _ in lines):
+    if left := left_out + sum(1 for _ in lines):
         rendered.append(_render_heading(f"… {format_count(left, 'more line')}"))
     return rendered
 

@@ -27,5 +27,6 @@ class DiffPane(FindPane):
         return self.diff_view
 
     @on(DiffView.TextWrapped)
+    @on(DiffView.LinesWrapped)
     def _search_wrapped_text(self) -> None:
         self.search_again()

@@ -7,6 +7,8 @@ from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from itertools import accumulate
 
+from textual.content import Content
+
 from tui.messages import DataMessage
 from tui.render.styles import StyledText
 from tui.render.viewport import WrappableLine
@@ -26,27 +28,34 @@ class DiffView(TextView):
         self._starts: list[int] = []
         "The line at which each section begins, as it is wrapped."
         self.section = 0
+        self._asked_section = 0
+        "The section to go to as soon as it is wrapped."
 
     def show_sections(self, sections: Sequence[Sequence[WrappableLine]], section: int = 0) -> None:
         """Show sections, and go to one of them."""
         self._sections = sections
-        self.section = section
+        self.section, self._asked_section = section, 0
         self.show([line for lines in sections for line in lines])
-        if section:
-            self.go_to_section(section)
+        self._asked_section = section
+        self._go_to_asked_section()
 
     @property
     def section_count(self) -> int:
         return len(self._sections)
 
-    def _lay_out(self) -> None:
-        if isinstance(self._source, str):
-            super()._lay_out()
-            return
-        self._wrap_width = self.text_width
-        wrapped = list(map(self.wrap_lines, self._sections))
-        self._starts = [0, *accumulate(map(len, wrapped))][: len(wrapped)]
-        self._show_lines([line for lines in wrapped for line in lines])
+    def _show_wrapped_lines(self, wrapped: Sequence[Sequence[Content]]) -> None:
+        line_starts = [0, *accumulate(map(len, wrapped))]
+        firsts = [0, *accumulate(map(len, self._sections))][: len(self._sections)]
+        self._starts = [line_starts[min(first, len(wrapped))] for first in firsts]
+        super()._show_wrapped_lines(wrapped)
+        self._go_to_asked_section()
+
+    def _go_to_asked_section(self) -> None:
+        """Go to the section that was asked for. If it is not wrapped yet, this is repeated when it is."""
+        if self._asked_section:
+            self.go_to_section(self._asked_section)
+            if self._starts[self._asked_section] < self.line_count:
+                self._asked_section = 0
 
     # ── sections ──────────────────────────────────────────────────────────────────────────────────
 

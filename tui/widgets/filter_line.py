@@ -14,9 +14,10 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from tui.messages import DataMessage
+from tui.widgets.line_input import LineInput
 
 
-class FilterInput(Input):
+class FilterInput(LineInput):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "drop", "Show all", id="filter.drop", tooltip="Clear the filter"),
         Binding(

@@ -16,6 +16,7 @@ from textual.widgets import Input, Static
 
 from tui.messages import DataMessage
 from tui.textual_compat import reliable_timer
+from tui.widgets.line_input import LineInput
 
 TYPING_PAUSE = 0.08
 """Seconds without a key before the search starts."""
@@ -23,7 +24,7 @@ TYPING_PAUSE = 0.08
 NOTHING_FOUND = "no matches"
 
 
-class FindInput(Input):
+class FindInput(LineInput):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Keep highlight", id="find.keep", tooltip="Keep the highlight and go to the match"),
         Binding("escape", "drop", "Clear", id="find.drop", tooltip="Clear the highlight and close the find bar"),

@@ -13,6 +13,12 @@ class TextEditor(TextArea):
         wraps = len(text) <= MAX_WRAPPED_CHARACTERS
         super().__init__(text, soft_wrap=wraps, show_line_numbers=False, tab_behavior="focus")
 
+    def load_text(self, text: str) -> None:
+        """Turn wrapping off before a long text is shown."""
+        if len(text) > MAX_WRAPPED_CHARACTERS:
+            self.soft_wrap = False
+        super().load_text(text)
+
     def on_paste(self, event: events.Paste) -> None:
         """Turn wrapping off before a long text is inserted."""
         if len(self.text) + len(event.text) > MAX_WRAPPED_CHARACTERS:

@@ -25,6 +25,9 @@ from tui.workers import threaded
 MAX_SYNC_CHARACTERS = 64_000
 """Limits the text that is wrapped immediately. A thread wraps longer text."""
 
+MAX_SYNC_LINES = 400
+"""Limits the rendered lines that are wrapped immediately. A thread wraps the others."""
+
 FIRST_LINES = 2_000
 """The number of lines of a long text to show before the rest is wrapped."""
 
@@ -45,6 +48,10 @@ class TextView(LineView):
     class TextWrapped(DataMessage):
         generation: int
         lines: Sequence[str]
+
+    class LinesWrapped(DataMessage):
+        generation: int
+        wrapped: Sequence[Sequence[Content]]
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,15 +83,13 @@ class TextView(LineView):
         self._generation += 1
         self._wrap_width = self.text_width
         if not isinstance(self._source, str):
-            self._show_lines(self.wrap_lines(self._source))
+            self._show_wrapped_lines(_wrap_lines(self._source[:MAX_SYNC_LINES], self._wrap_width))
+            if len(self._source) > MAX_SYNC_LINES:
+                self._wrap_rendered(self._source, self._wrap_width, self._generation)
         elif len(self._source) <= MAX_SYNC_CHARACTERS:
             self._show_lines(list(wrap_text(self._source, self._wrap_width)) if self._source else [])
         else:
             self._wrap(self._source, self._wrap_width, self._generation)
-
-    def wrap_lines(self, lines: Sequence[WrappableLine]) -> list[Content]:
-        wrapped = (line.wrap(self._wrap_width) or [Content("")] for line in lines)
-        return [part for parts in wrapped for part in parts]
 
     @threaded(exclusive=True, group="wrap")
     def _wrap(self, text: str, width: int, generation: int) -> None:
@@ -98,6 +103,19 @@ class TextView(LineView):
                 if len(lines) == FIRST_LINES:
                     self.post_message(self.TextWrapped(generation, lines.copy()))
         self.post_message(self.TextWrapped(generation, lines))
+
+    @threaded(exclusive=True, group="wrap")
+    def _wrap_rendered(self, lines: Sequence[WrappableLine], width: int, generation: int) -> None:
+        self.post_message(self.LinesWrapped(generation, _wrap_lines(lines, width)))
+
+    @on(LinesWrapped)
+    def _show_all_lines(self, message: LinesWrapped) -> None:
+        if message.generation == self._generation:
+            self._show_wrapped_lines(message.wrapped)
+
+    def _show_wrapped_lines(self, wrapped: Sequence[Sequence[Content]]) -> None:
+        """Show what the rendered lines were wrapped to, one sequence for each of them."""
+        self._show_lines([part for parts in wrapped for part in parts])
 
     @on(TextWrapped)
     def _show_wrapped(self, message: TextWrapped) -> None:
@@ -176,6 +194,10 @@ class AutoHeightText(TextView):
     def _show_lines(self, lines: Sequence[str | Content]) -> None:
         super()._show_lines(lines)
         self.styles.max_height = max(len(lines), 1)
+
+
+def _wrap_lines(lines: Sequence[WrappableLine], width: int) -> list[Sequence[Content]]:
+    return [line.wrap(width) or [Content("")] for line in lines]
 
 
 def _find_lines(lines: Sequence[str | Content], words: str, stopped: Callable[[], bool]) -> Iterator[int]:

@@ -25,6 +25,7 @@ from store.text.sanitize import cell_width, one_line
 from tui.messages import DataMessage
 from tui.render.styles import FAINT
 from tui.widgets.completion_list import CompletionList
+from tui.widgets.line_input import LineInput
 from tui.workers import wait_for_opening
 
 EXPLAIN_DELAY = 0.05
@@ -50,7 +51,7 @@ def _choice_binding(key: str, action: str, label: str, name: str, tooltip: str) 
     return Binding(key, action, label, id=f"filter.{name}", show=False, priority=True, tooltip=tooltip)
 
 
-class QueryInput(Input):
+class QueryInput(LineInput):
     """Completes filters while a person types. A completion is inserted only on request; Enter goes to the list.
 
     The arrow keys choose among the results while the focus stays here, so that letters go on with the search and never

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from textual.content import Content
@@ -10,7 +10,15 @@ from textual.content import Content
 from store.formats.changed_files import CallChange, ChangedFile, SessionChanges
 from store.text.sanitize import cell_width, one_line, truncate
 from tui.render import glyphs
-from tui.render.line_diff import ADDED, REMOVED, DiffLine, list_diff_lines, render_diff_lines
+from tui.render.line_diff import (
+    ADDED,
+    MAX_LINES,
+    REMOVED,
+    DiffLine,
+    count_diff_lines,
+    list_diff_lines,
+    render_diff_lines,
+)
 from tui.render.styles import FAINT, MUTED, STRONG, WARNING, StyledText, build_content, format_count, parse_time
 from tui.render.viewport import HangingLine, RenderedLine
 
@@ -61,19 +69,24 @@ def _shorten_path(path: str, width: int) -> str:
 
 def render_file_changes(file: ChangedFile) -> list[list[RenderedLine]]:
     """Render each change of a file under the turn that it came from. Line numbers of all of them are aligned."""
-    sections = [_list_lines(change) for change in file.changes]
-    rendered = iter(render_diff_lines((line for lines in sections for line in lines), file.path))
+    room = MAX_LINES
+    sections: list[list[DiffLine]] = []
+    for change in file.changes:
+        sections.append(list(islice(_iter_lines(change), room)))
+        room -= len(sections[-1])
+    left = sum(count_diff_lines(change.change) for change in file.changes) - (MAX_LINES - room)
+    rendered = iter(render_diff_lines((line for lines in sections for line in lines), file.path, left))
     result: list[list[RenderedLine]] = []
     for change, lines in zip(file.changes, sections, strict=True):
         body: Sequence[HangingLine] = list(islice(rendered, len(lines)))
         result.append([_render_turn(change), *body, Content("")])
-    if left := list(rendered):
-        result[-1][-1:] = left
+    if more := list(rendered):
+        result[-1][-1:] = more
     return result
 
 
-def _list_lines(change: CallChange) -> list[DiffLine]:
-    return [line for line in list_diff_lines([change.change]) if line.sign != "#"]
+def _iter_lines(change: CallChange) -> Iterator[DiffLine]:
+    return (line for line in list_diff_lines([change.change]) if line.sign != "#")
 
 
 def _render_turn(change: CallChange) -> Content:

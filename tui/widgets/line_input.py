@@ -1,0 +1,16 @@
+"""This module is an input of one line that stays fast when somebody pastes a file into it."""
+
+from __future__ import annotations
+
+from textual.widgets import Input
+
+MAX_INPUT_CHARACTERS = 25_000
+"""Limits the text of an input, because all of it is measured whenever a letter is typed. It is more than a query may
+have, so that a query that is too long is reported as such."""
+
+
+class LineInput(Input):
+    """Is an input that cuts off what is too long for it."""
+
+    def validate_value(self, value: str) -> str:
+        return value[:MAX_INPUT_CHARACTERS]
