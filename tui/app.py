@@ -22,7 +22,7 @@ from textual import on
 from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
-from textual.events import DescendantFocus
+from textual.events import DescendantFocus, Event, InputEvent
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -67,6 +67,9 @@ KEY_SIGNS = {"enter": "↵", "backspace": "bksp"}
 
 GC_IDLE_SECONDS = 0.3
 """Garbage is collected again this long after the last key that was typed."""
+
+FULL_GC_SECONDS = 3
+"""Old objects are collected only if no key was pressed and the mouse was not used for this long."""
 
 
 @runtime_checkable
@@ -130,6 +133,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
         self._stores = [store]
         self._worker = worker
         self._tuning = ProcessTuning()
+        self._full_gc_timer: Timer | None = None
         self._is_new_store = is_new_store
         self._pick = pick
         self._clock = clock
@@ -175,6 +179,12 @@ class Backscroll(PrivateApp["ResumePlan"]):
     def on_ready(self) -> None:
         self._tuning.finish_start()
         self._gc_timer = self.set_interval(GC_IDLE_SECONDS, self._resume_gc, pause=True)
+        self._full_gc_timer = self.set_interval(FULL_GC_SECONDS, self._tuning.collect_old_objects)
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, InputEvent) and self._full_gc_timer is not None:
+            self._full_gc_timer.reset()
+        await super().on_event(event)
 
     def set_timer(
         self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False

@@ -87,6 +87,28 @@ block = bytes(4_000_000)
 print(mallinfo().hblks - before)
 """
 
+# Prints how often old objects were collected: while many objects were made, and when that was asked for.
+OLD_OBJECTS = """
+import gc
+from tui.tuning import ProcessTuning
+def count_collections():
+    return gc.get_stats()[2]["collections"]
+ProcessTuning.prepare_start()
+tuning = ProcessTuning()
+tuning.finish_start()
+before = count_collections()
+objects = [[] for _ in range(3_000_000)]
+print(count_collections() - before)
+tuning.collect_old_objects()
+tuning.collect_old_objects()
+print(count_collections() - before)
+"""
+
+
+def test_old_objects_are_collected_only_when_that_is_asked_for() -> None:
+    ran = subprocess.run([sys.executable, "-c", OLD_OBJECTS], capture_output=True, text=True)
+    assert ran.stdout.split() == ["0", "1"], ran.stderr
+
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library is not glibc 2.33 or newer")
 def test_large_blocks_of_memory_are_returned_to_the_system() -> None:

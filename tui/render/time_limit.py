@@ -45,6 +45,7 @@ class _Timer:
     """Raises `_TimeLimitReached` in the main thread, for as long as it is active."""
 
     is_active = False
+    may_load = True
     has_raised = False
     _end = 0.0
 
@@ -115,9 +116,23 @@ class PaintTimeLimit:
         self._exceeded_at = float("-inf")
 
     def run(self, render: Callable[[], T]) -> T | None:
-        """Return what `render` returns, or None if it takes too long."""
+        """Return what `render` returns, or None if it takes too long or has to load a module."""
         is_next = time.monotonic() - self._exceeded_at < SCREEN_SECONDS
-        return run_with_time_limit(render, self._give_up, NEXT_LIMIT_SECONDS if is_next else PAINT_LIMIT_SECONDS)
+        seconds = NEXT_LIMIT_SECONDS if is_next else PAINT_LIMIT_SECONDS
+        start = time.thread_time()
+        _timer.may_load = False
+        try:
+            result = run_with_time_limit(render, lambda: None, seconds)
+        finally:
+            _timer.may_load = True
+        if time.thread_time() - start >= seconds:
+            self._exceeded_at = time.monotonic()
+        return result
 
-    def _give_up(self) -> None:
-        self._exceeded_at = time.monotonic()
+
+def stop_before_loading() -> None:
+    """End the rendering of an item in the thread that paints, because it would load a module. That may take longer
+    than a screen may wait, and cannot be interrupted. The other process then renders the item."""
+    if _timer.is_active and not _timer.may_load:
+        _timer.has_raised = True
+        raise _TimeLimitReached

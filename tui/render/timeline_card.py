@@ -61,7 +61,9 @@ PLACE_CELLS = 60
 """The width of the first words of an item, by which a dialog names it."""
 
 MAX_NOTE_LINES = 4
-"""Limits the lines of notes at the head of a session. The session card shows all of them."""
+MAX_NOTE_CHARACTERS = 4_000
+"""Limit the lines of notes at the head of a session, and the text of a note that is wrapped to count them. The session
+card shows all of them."""
 
 WORDS_CELLS = 80
 """The width from which a folded card shows counts in words."""
@@ -153,12 +155,16 @@ def render_summary_coverage(outline: TimelineOutline, width: int) -> Content:
 
 def render_session_notes(notes: Sequence[Note], width: int) -> Content:
     """Render the notes on a session, the newest first, or nothing if there are none."""
-    lines: list[Content] = []
-    for note in reversed(notes):
-        for number, text in enumerate(wrap_text(note.text.strip("\n"), width - 2)):
-            lines.append(build_content([("  " if number else f"{glyphs.NOTE} ", WARNING), (text, "")]))
-    if len(lines) > MAX_NOTE_LINES:
-        more = format_count(len(lines) - MAX_NOTE_LINES + 1, "more line")
+    texts = [note.text.strip("\n") for note in reversed(notes)]
+    wrapped = [
+        ("  " if number else f"{glyphs.NOTE} ", line)
+        for text in texts[:MAX_NOTE_LINES]
+        for number, line in enumerate(wrap_text(text[:MAX_NOTE_CHARACTERS], width - 2))
+    ]
+    is_cut = len(texts) > MAX_NOTE_LINES or any(len(text) > MAX_NOTE_CHARACTERS for text in texts)
+    lines = [build_content([(sign, WARNING), (line, "")]) for sign, line in wrapped[:MAX_NOTE_LINES]]
+    if is_cut or len(wrapped) > MAX_NOTE_LINES:
+        more = "more" if is_cut else format_count(len(wrapped) - MAX_NOTE_LINES + 1, "more line")
         lines[MAX_NOTE_LINES - 1 :] = [build_content([(f"  … {more} · I to read", FAINT)])]
     return Content("\n").join([line.truncate(width, ellipsis=True) for line in lines])
 

@@ -26,6 +26,7 @@ from tui.screens.store_screen import Clock
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.pane_row import PaneRow, make_pane
 from tui.widgets.tables.summary_tables import SummaryTurnTable, SummaryVersionTable
+from tui.widgets.text_editor import TextEditor
 from tui.widgets.text_view import TextView
 from tui.workers import threaded
 
@@ -155,7 +156,7 @@ class SummaryScreen(Screen[str | None]):
         yield Static(render_summary_heading(self._session, 200), id="heading")
         yield Static(id="coverage")
         is_read_only = bool(self._store.refusal)
-        area = TextArea(soft_wrap=True, show_line_numbers=False, tab_behavior="focus", read_only=is_read_only)
+        area = TextEditor(read_only=is_read_only)
         with PaneRow(id="columns", sizes=self.app.settings.pane_sizes):
             yield make_pane("Turns covered", SummaryTurnTable(), id="turns")
             yield make_pane("Text", area, TextView(), id="text", classes="-right")

@@ -9,9 +9,9 @@ MAX_WRAPPED_CHARACTERS = 50_000
 
 
 class TextEditor(TextArea):
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", *, read_only: bool = False) -> None:
         wraps = len(text) <= MAX_WRAPPED_CHARACTERS
-        super().__init__(text, soft_wrap=wraps, show_line_numbers=False, tab_behavior="focus")
+        super().__init__(text, soft_wrap=wraps, read_only=read_only, show_line_numbers=False, tab_behavior="focus")
 
     def load_text(self, text: str) -> None:
         """Turn wrapping off before a long text is shown."""
