@@ -303,3 +303,11 @@ def test_the_external_editor(store: Store, session: Session, tmp_path: Path, mon
         terminal.press("\x1b")
         terminal.wait_for_text("sessions")
     assert store.summaries.current(session).text == f"by hand, {SECOND}"  # type: ignore[union-attr]
+
+
+async def test_a_long_summary_is_not_wrapped(store: Store, session: Session) -> None:
+    store.summaries.set(session, "many words " * 10_000)
+    async with make_browser(store).run_test(size=(120, 40)) as pilot:
+        await opened(pilot, store, session, "many words")
+        await wait_until(pilot, lambda: len(area(pilot).text) > 100_000)
+        assert not area(pilot).soft_wrap

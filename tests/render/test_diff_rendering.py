@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from store.formats.file_changes import MAX_COMPARED_LINES, FileChange, compare_texts
+from store.formats.changed_files import CallChange, ChangedFile
+from store.formats.file_changes import MAX_COMPARED_LINES, ChangedLine, FileChange, Hunk, compare_texts
 from store.model.entry import Json
 from store.text.word_diff import compare_words
+from tui.render.diffs.changed_files import render_file_changes
 from tui.render.line_diff import (
     ADDED,
     ADDED_BACKGROUND,
@@ -244,3 +248,22 @@ def test_whole_texts_are_numbered() -> None:
         "3 3   c",
         "  4 + d",
     ]
+
+
+def test_only_the_lines_of_a_change_that_are_shown_are_listed() -> None:
+    """Counting them all would block the screen for half a second if there are a million."""
+    listed = 0
+
+    class CountedLines(tuple[ChangedLine, ...]):
+        def __iter__(self) -> Iterator[ChangedLine]:
+            nonlocal listed
+            for line in tuple.__iter__(self):
+                listed += 1
+                yield line
+
+    change = FileChange("a.py", (Hunk(CountedLines([ChangedLine("+", "x")] * 10_000), 0, 1),), "add")
+    call = CallChange(change, "s", "", 1, "s#1", "Write", "2026-11-03T12:00:00Z")
+    [section] = render_file_changes(ChangedFile("a.py", (call,), 10_000, 0))
+    assert section[-1].plain == "… 8,000 more lines"
+    assert len(section) == MAX_LINES + 2
+    assert listed <= MAX_LINES + 1

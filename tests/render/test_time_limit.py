@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
+from store.model.entry import Entry
 from store.search.query import MAX_QUERY_CHARS, Query
 from store.text.json import is_too_deep
 from store.text.unicode import separate_cjk
@@ -14,8 +18,11 @@ from tui.render.code import highlight_code
 from tui.render.line_diff import render_text_diff
 from tui.render.markdown import find_fenced_code, render_markdown
 from tui.render.time_limit import run_with_time_limit
+from tui.render.timeline_card import ItemRendering, estimate_height
+from tui.render.timeline_items import TimelineItem
 from tui.render.viewport import Viewport, render_plain_text
 
+ENTRY = Entry(1, 1, 0, 1, None, 1, "message", "tool", "", "", "", "", (), False, None, "")
 SIGNS = "![" * 30_000
 FULL = Viewport(80, is_full=True)
 
@@ -95,6 +102,38 @@ def test_a_table_with_many_cells_is_cut() -> None:
 def test_a_table_of_empty_cells_is_short() -> None:
     table = "|" + "a|" * 400 + "\n|" + "-|" * 400 + "\n" + "|\n" * 122
     assert run_with_time_limit(lambda: 0 < len(list(render_markdown(table, Viewport(80)))) < 1_000, lambda: False, 5.0)
+
+
+@pytest.mark.parametrize("pattern", ["x", "y"])
+def test_many_hits_in_a_long_line_are_highlighted_in_linear_time(pattern: str) -> None:
+    viewport = Viewport(80, re.compile(pattern), is_full=True)
+    lines = run_with_time_limit(lambda: list(render_plain_text("xy" * 50_000, viewport)), list, 5.0)
+    assert lines[0].spans
+    assert len(lines) == 100_000 // 80
+
+
+def test_a_large_value_is_not_read_for_a_preview_and_an_estimate() -> None:
+    class Unread(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            raise AssertionError("The value was read.")
+
+    item = TimelineItem("result", ENTRY, 0, Unread([1] * 50), "tool")
+    assert estimate_height(item, 80, is_open=True) == 51
+    assert [line.plain for line in ItemRendering(item, FULL, True).render_preview()] == ["⚙ tool"]
+
+
+def test_code_in_a_rare_language_is_left_to_the_other_process() -> None:
+    code = """
+import sys
+from tui.render.code import highlight_code
+from tui.render.time_limit import PaintTimeLimit, run_with_time_limit
+limit = PaintTimeLimit()
+print(limit.run(lambda: highlight_code("a", "matlab")), "pygments.lexers.matlab" in sys.modules)
+print(limit.run(lambda: highlight_code("a", "no such language")[0].plain))
+print(run_with_time_limit(lambda: highlight_code("a", "matlab")[0].plain, lambda: None, 60.0))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout.splitlines() == ["None False", "a", "a"], ran.stderr
 
 
 def test_code_is_highlighted_as_far_as_the_time_allows() -> None:
