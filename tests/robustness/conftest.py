@@ -13,12 +13,12 @@ import pytest
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Provide a disk of four megabytes."""
+    """Provide a disk of eight megabytes."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a file system")
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, text=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], capture_output=True, text=True)
     if mounted.returncode:
         pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
     yield folder

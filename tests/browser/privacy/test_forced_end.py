@@ -60,7 +60,13 @@ class Watched(tui.app.Backscroll):
 
     def on_ready(self):
         super().on_ready()
-        path.with_name("worker").write_text(str(self._worker.pid))
+        self.set_interval(0.05, self.keep_worker_id)
+
+    def keep_worker_id(self):
+        # The worker starts after the first rows of the list.
+        if self._worker.pid is not None:
+            path.with_name("started").write_text(str(self._worker.pid))
+            path.with_name("started").rename(path.with_name("worker"))
 
 tui.app.Backscroll = Watched
 tui.main.browse(path, follow=True)
@@ -77,6 +83,13 @@ class Browser(Terminal):
         self.press(f"{SECRET}\n")
         self._modes = termios.tcgetattr(self._fd)
         self.wait_for_text("Only one")
+        self._wait_for_worker()
+
+    def _wait_for_worker(self) -> None:
+        end = time.monotonic() + TIMEOUT
+        while not (self.folder / "worker").exists():
+            assert time.monotonic() < end, "The worker did not start."
+            time.sleep(0.02)
 
     def copy_secret(self) -> None:
         self.press(F6)
