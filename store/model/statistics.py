@@ -178,6 +178,27 @@ class TurnCost(NamedTuple):
     "Counts the later requests that had it in their context, up to the next compaction."
 
 
+class ResentResult(NamedTuple):
+    """Says how often later requests had the result of a tool call in their context. All of it is an estimate."""
+
+    entry: str
+    "Is the public id of the entry with the result."
+    tool: str
+    turn: int
+    tokens: int
+    "Is about how many tokens the result has."
+    times: int
+    "Counts the requests after the first one that had it, up to the next compaction."
+    later_turns: tuple[int, ...]
+    "Are the turns of these requests."
+    cost: int | None
+    "Is what it cost to read it from the cache each time, or None without a price."
+
+    @property
+    def total(self) -> int:
+        return self.tokens * self.times
+
+
 class ContextPoint(NamedTuple):
     """Says how full the context window was at one response."""
 

@@ -17,6 +17,7 @@ from store.model.statistics import (
     ContextPoint,
     CostExplanation,
     Figures,
+    ResentResult,
     SubagentCost,
     TokenCounts,
     TurnCost,
@@ -74,6 +75,12 @@ _SELECT_RESPONSES = f"""
     from {_FROM_LINEAGE} {JOIN_RATES} order by entries.seq
 """
 _SELECT_COMPACTIONS = "select seq from entries where session = ? and kind = 'compaction' order by seq"
+MIN_RESENT_BYTES = 4_000
+MIN_RESENT_TOKENS = 10_000
+MAX_RESENT_RESULTS = 5
+"""Say which tool results are worth showing: of those that were sent again with this many tokens together, the largest
+ones."""
+
 _CARRIED_FIRST = ("cache_read", "cache_write_5m", "cache_write_1h", "input")
 
 
@@ -190,6 +197,17 @@ class SessionUsage:
             )
             start, base = end, size
         return turns
+
+    def resent_results(self, turn: int | None = None) -> list[ResentResult]:
+        """Return the tool results of the session or of one turn that were sent again most, as an estimate."""
+        from store.usage.resent import find_resent_results
+
+        with self._store.snapshot():
+            calls = self._store.chains.tool_calls(self._session.key, turn)
+            responses, compactions = self.list_responses(), self.list_compactions()
+        found = find_resent_results(calls, responses, compactions, min_bytes=MIN_RESENT_BYTES)
+        large = (result for result in found if result.total >= MIN_RESENT_TOKENS)
+        return sorted(large, key=lambda result: -result.total)[:MAX_RESENT_RESULTS]
 
     def context(self) -> list[ContextPoint]:
         """Return how full the context window was at each response."""

@@ -10,11 +10,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.formats.file_changes import find_changes, find_command, find_paths, is_shell_tool
-from store.model.entry import PairedCall, readable_text
+from store.model.entry import PairedCall
 from store.model.session import Session
 from store.model.statistics import Waste
 from store.model.usage import MICRO_DOLLARS
 from store.text.validate import encode_derived
+from store.usage.resent import BYTES_PER_TOKEN, count_result_bytes, find_resent_results
 from store.usage.session_cost import Response, SessionUsage
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ MIN_FAILURES = 3
 """Is how often the same command fails until it is a finding."""
 
 LARGE_OUTPUT_BYTES = 50_000
-BYTES_PER_TOKEN = 4
-"""Is about how many bytes a token has, in English and in code."""
-
 CACHE_LIFETIME_SECONDS = 300
 """Is how long the vendors keep a cache by default."""
 
@@ -70,7 +68,7 @@ def _find_repeated_reads(session: Session, calls: Iterable[PairedCall]) -> Itera
                 yield from _repeated_read(session, key[0], reads.pop(key))
         elif _is_reading_tool(call.name):
             for path in find_paths(call.name, call.arguments):
-                read = _Read(call.turn, _count_bytes(call))
+                read = _Read(call.turn, count_result_bytes(call))
                 reads.setdefault((path, encode_derived(call.arguments)), []).append(read)
     for (path, _), own in reads.items():
         yield from _repeated_read(session, path, own)
@@ -95,27 +93,17 @@ def _find_repeated_failures(session: Session, calls: Iterable[PairedCall]) -> It
     for command, own in failures.items():
         if len(own) >= MIN_FAILURES:
             turns = tuple(dict.fromkeys(call.turn for call in own))
-            tokens = sum(map(_count_bytes, own[1:])) // BYTES_PER_TOKEN
+            tokens = sum(map(count_result_bytes, own[1:])) // BYTES_PER_TOKEN
             yield Waste("command failed again", session.id, turns, command, len(own), tokens, None)
 
 
 def _find_large_outputs(
     session: Session, calls: Iterable[PairedCall], responses: Sequence[Response], compactions: Sequence[int]
 ) -> Iterator[Waste]:
-    """Find outputs that were in the context of later requests. The first request that has one is not counted."""
-    for call in calls:
-        if call.result_entry is None or (size := _count_bytes(call)) <= LARGE_OUTPUT_BYTES:
-            continue
-        seq = int(call.result_entry.rpartition("#")[2])
-        end = next((compaction for compaction in compactions if compaction > seq), None)
-        later = [response for response in responses if response.seq > seq and (end is None or response.seq < end)][1:]
-        # An output that was cut when it was sent cannot be larger than the context.
-        tokens = min(size // BYTES_PER_TOKEN, max((response.tokens.context for response in later), default=0))
-        if later and tokens:
-            costs = [tokens * response.rates.cache_read // MICRO_DOLLARS for response in later if response.rates]
-            turns = tuple(dict.fromkeys([call.turn, *(response.turn for response in later)]))
-            cost = sum(costs) if costs else None
-            yield Waste("large output resent", session.id, turns, call.name, len(later), tokens * len(later), cost)
+    for resent in find_resent_results(calls, responses, compactions, min_bytes=LARGE_OUTPUT_BYTES):
+        turns = tuple(dict.fromkeys([resent.turn, *resent.later_turns]))
+        figures = (resent.times, resent.total, resent.cost)
+        yield Waste("large output resent", session.id, turns, resent.tool, *figures)
 
 
 def _find_cache_misses(session: Session, responses: Sequence[Response]) -> Iterator[Waste]:
@@ -140,7 +128,3 @@ def _find_cache_misses(session: Session, responses: Sequence[Response]) -> Itera
 
 def _seconds_between(start: str, end: str) -> float:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-
-
-def _count_bytes(call: PairedCall) -> int:
-    return len(readable_text(call.result).encode("utf-8", "replace"))

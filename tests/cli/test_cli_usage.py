@@ -145,6 +145,27 @@ def test_cost_names_waste(cli: CommandLine, store: Store) -> None:
     assert ["command failed again", "3", "~1", "1", "make"] in cli("cost", "other").rows
 
 
+def test_cost_says_which_tool_results_were_sent_again(cli: CommandLine, store: Store) -> None:
+    assert cli("cost", "first", "--json").json["resent_results"] == []
+    answer = NewEntry(role="assistant", parts=(Text("ok"),), usage=Usage(10, 20_000, output=5, **OPUS))
+    result = NewEntry(role="tool", parts=(ToolResult("r", "x" * 40_000),), is_prompt=False)
+    call = NewEntry(role="assistant", parts=(ToolCall("r", "Read", {}),))
+    store.chains.append(store.sessions.get("first").key, [call, result, answer, answer, answer])
+    (found,) = cli("cost", "first", "--json").json["resent_results"]
+    assert found.pop("entry").startswith("first#")
+    assert found == {
+        "tool": "Read",
+        "turn": 2,
+        "tokens": 10_000,
+        "times": 2,
+        "total_tokens": 20_000,
+        "cost_usd": 0.01,
+        "estimated": True,
+    }
+    assert ["Read", "2", "~10000", "2 times", "~20000"] in cli("cost", "first", "--turn", "2").rows
+    assert cli("cost", "first", "--turn", "1", "--json").json["resent_results"] == []
+
+
 def test_cost_as_text(cli: CommandLine) -> None:
     lines = cli("cost", "first").lines
     assert "\t".join(["", "", "cache write 1h", "400", "10", "0.004000", "anthropic/claude-opus-4-8"]) in lines

@@ -8,6 +8,7 @@ from store import Store
 from store.model.entry import NewEntry, Text, ToolCall, ToolResult
 from store.model.statistics import Waste
 from store.model.usage import Usage
+from store.usage.session_cost import SessionUsage
 
 OPUS = {"model": "claude-opus-4-8", "provider": "anthropic"}
 
@@ -37,6 +38,9 @@ class Conversation:
 
     def _append(self, entry: NewEntry) -> None:
         self._store.chains.append(self._session.key, [entry])
+
+    def usage(self) -> SessionUsage:
+        return self._store.usage.of_session(self._session)
 
     def find_waste(self) -> list[Waste]:
         return self._store.usage.find_waste([self._session])
@@ -88,6 +92,25 @@ def test_a_large_output_is_sent_again_until_the_next_compaction(conversation: Co
     assert waste.tokens == 2 * 15_000
     assert waste.cost == 2 * 7_500  # 15,000 tokens at 0.50 dollars per million, twice
     assert waste.is_estimated
+
+
+def test_a_tool_result_is_sent_again_with_every_later_request_up_to_a_compaction(conversation: Conversation) -> None:
+    conversation.prompt()
+    conversation.call("Read", {"file_path": "/w/a.py"}, "x" * 160_000)
+    conversation.call("Bash", {"command": "ls"}, "x" * 3_000)
+    conversation.respond(cache_write_5m=45_000, output=1)
+    conversation.prompt()
+    for _ in range(31):
+        conversation.respond(cache_read=45_000, output=1)
+    conversation.compact()
+    conversation.respond(input=500, output=1)
+    usage = conversation.usage()
+    (result,) = usage.resent_results()
+    assert (result.tool, result.turn, result.later_turns) == ("Read", 1, (2,))
+    assert (result.tokens, result.times, result.total) == (40_000, 31, 1_240_000)
+    assert result.cost == 31 * 20_000  # 40,000 tokens at 0.50 dollars per million
+    assert usage.resent_results(1) == [result]
+    assert usage.resent_results(2) == []
 
 
 def test_an_output_below_50_kb_is_no_finding(conversation: Conversation) -> None:

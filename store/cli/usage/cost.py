@@ -17,7 +17,7 @@ from store.cli.usage.money import (
     warn_of_missing_usage,
 )
 from store.errors import NotFound
-from store.model.statistics import CostExplanation, CostLine, Figures, TurnCost, Waste
+from store.model.statistics import CostExplanation, CostLine, Figures, ResentResult, TurnCost, Waste
 from store.model.usage import MICRO_DOLLARS, TOKEN_KINDS
 from store.store import Store
 
@@ -30,7 +30,8 @@ from store.store import Store
 def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None:
     """Explain the API value of a session: tokens by kind, rates, sub-agents, and the cost of each turn.
 
-    A turn's cost is its own plus that of the context that it carried on from earlier turns, which is an estimate.
+    A turn's cost is its own plus that of the context that it carried on from earlier turns, which is an estimate. So is
+    how often a tool's result was re-sent: with each request after the first that had it, up to the next compaction.
     """
     session = store.sessions.find(session_id)
     last = store.chains.last_turn(session.key)
@@ -41,8 +42,10 @@ def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None
     explanation = usage.explain(turn)
     turns = [row for row in usage.turn_costs() if turn in (None, row.turn)]
     waste = [found for found in store.usage.find_waste([session]) if turn is None or turn in found.turns]
+    resent = usage.resent_results(turn)
     if as_json:
-        output.emit_json(_to_json(explanation, turns) | {"waste": [_waste_to_json(found) for found in waste]})
+        lists = {"resent_results": list(map(_resent_to_json, resent)), "waste": list(map(_waste_to_json, waste))}
+        output.emit_json(_to_json(explanation, turns) | lists)
         return
     if not explanation.lines and not explanation.subagents:
         has_copies = explanation.not_counted > 0
@@ -50,6 +53,7 @@ def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None
         return
     _write_lines(explanation)
     _write_turns(turns)
+    _write_resent(resent)
     _write_waste(waste)
     _write_sums(explanation)
     output.notify(describe_prices(explanation.prices))
@@ -107,6 +111,24 @@ def _write_turns(turns: list[TurnCost]) -> None:
             for turn in turns
         ],
     )
+
+
+def _write_resent(results: list[ResentResult]) -> None:
+    if not results:
+        return
+    write("")
+    headings = ["result of", ":turn", ":tokens (estimate)", ":re-sent", ":together"]
+    rows: list[list[Span]] = [
+        [
+            TerminalText(result.tool, "name"),
+            str(result.turn),
+            f"~{format_tokens(result.tokens)}",
+            format_count(result.times, "time"),
+            f"~{format_tokens(result.total)}",
+        ]
+        for result in results
+    ]
+    output.print_table(headings, rows)
 
 
 def _write_waste(waste: list[Waste]) -> None:
@@ -189,6 +211,19 @@ def _line_to_json(line: CostLine) -> JsonObject:
         "own_rate": line.is_own_rate,
         "estimated": list(line.estimated),
         "reported_cost_usd": dollars(line.reported_cost),
+    }
+
+
+def _resent_to_json(result: ResentResult) -> JsonObject:
+    return {
+        "entry": result.entry,
+        "tool": result.tool,
+        "turn": result.turn,
+        "tokens": result.tokens,
+        "times": result.times,
+        "total_tokens": result.total,
+        "cost_usd": dollars(result.cost),
+        "estimated": True,
     }
 
 

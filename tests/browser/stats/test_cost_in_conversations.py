@@ -7,6 +7,8 @@ from typing import Any
 from browser_driver import make_browser, screen_text, selected_id, wait_for_text, wait_until
 from textual.pilot import Pilot
 
+from store.model.entry import NewEntry, Text, ToolCall, ToolResult
+from store.model.usage import Usage
 from store.store import Store
 from tui.render.statistics.explanation import describe_resending
 from tui.screens.browser.screen import BrowserScreen
@@ -65,6 +67,19 @@ async def test_a_turn_and_a_session_are_explained(used_store: Store) -> None:
         await pilot.press("equals_sign")
         await wait_for_text(pilot, "Turn 1: how its cost adds up", "carried context", "1 response", "120k sent")
         await wait_for_text(pilot, "re-sent about 1 time: ~124k", "Estimate", "$1.440000")
+
+
+async def test_the_explanation_names_tool_results_that_were_sent_again(used_store: Store) -> None:
+    key = used_store.sessions.get("claude:alpha").key
+    usage = Usage(10, 170_000, output=5, model="big-1", provider="acme")
+    answer = NewEntry(role="assistant", parts=(Text("ok"),), usage=usage)
+    call = NewEntry(role="assistant", parts=(ToolCall("c9", "Read", {}),))
+    result = NewEntry(role="tool", parts=(ToolResult("c9", "x" * 160_000),), is_prompt=False)
+    used_store.chains.append(key, [call, result, *[answer] * 32])
+    async with make_browser(used_store).run_test(size=SIZE) as pilot:
+        await wait_for_text(pilot, "4 sessions", "Fix the test")
+        await pilot.press("equals_sign")
+        await wait_for_text(pilot, "Re-sent tool results", "the ~40k tokens of Read's result were re-sent", "~1.2M")
 
 
 async def test_sessions_are_ordered_by_cost_and_by_tokens(used_store: Store) -> None:

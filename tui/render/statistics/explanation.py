@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from store.model.statistics import CostExplanation, CostLine, Figures, SubagentCost, TableInfo, TokenCounts, TurnCost
+from store.model.statistics import (
+    CostExplanation,
+    CostLine,
+    Figures,
+    ResentResult,
+    SubagentCost,
+    TableInfo,
+    TokenCounts,
+    TurnCost,
+)
 from store.text.sanitize import cell_width, one_line
 from tui.render.charts.measures import COST, MICRO, TOKENS, UNPRICED, format_exact_money, format_money, format_rate
 from tui.render.statistics.figures import read_amount, write_amount
@@ -29,6 +38,10 @@ MAX_RESPONSES = 50
 RESEND_RULE = (
     "Estimate: what the turn added to the context, times the later requests that still had it in theirs, up to the next"
     " compaction."
+)
+RESENT_RESULT_RULE = (
+    "Estimate: a token is four bytes of the result. The first request that had it does not count, and none after the"
+    " next compaction."
 )
 CARRIED_RULE = (
     "Estimate: what was in the context when the turn began counts as carried, in every request of the turn: first what"
@@ -199,6 +212,28 @@ def render_turn_cost(turn: TurnCost, width: int) -> Iterator[Content]:
         for line in wrap_text(RESEND_RULE, width):
             yield build_content([(line, FAINT)])
         yield Content("")
+
+
+def render_resent_results(results: Sequence[ResentResult], width: int) -> Iterator[Content]:
+    """Render which tool results were sent again most."""
+    if not results:
+        return
+    yield build_content([("Re-sent tool results", STRONG)])
+    for result in results:
+        for line in wrap_text(f"{describe_resent_result(result)}.", width - 2):
+            yield build_content([(f"  {line}", WARNING)])
+    for line in wrap_text(RESENT_RESULT_RULE, width):
+        yield build_content([(line, FAINT)])
+    yield Content("")
+
+
+def describe_resent_result(result: ResentResult) -> str:
+    """Say how often a result was sent again, and how many tokens that were."""
+    size, total = TOKENS.format(result.tokens), TOKENS.format(result.total)
+    name = one_line(result.tool, 40) or "an unnamed tool"
+    times = format_count(result.times, "time")
+    cost = "" if result.cost is None else f", ~{format_money(result.cost)} as cache reads"
+    return f"Turn {result.turn:,}: the ~{size} tokens of {name}'s result were re-sent about {times}: ~{total}{cost}"
 
 
 def describe_turn_cost(turn: TurnCost, place: str) -> str:

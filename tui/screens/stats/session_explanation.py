@@ -11,6 +11,7 @@ from tui.render.statistics.explanation import (
     ResponseLine,
     render_explanation,
     render_other_notes,
+    render_resent_results,
     render_responses,
     render_subagents,
     render_turn_cost,
@@ -37,6 +38,7 @@ def explain_session(store: Store, session: Session, turn: int | None, width: int
                 for at, response in zip(times, responses, strict=True)
             ]
         )
+    lines += render_resent_results(usage.resent_results(turn), width)
     lines += render_subagents(explained.subagents, explained.with_subagents, width)
     lines += render_other_notes(explained, width)
     return [*lines, *render_explanation(explained.lines, explained.own, explained.prices, width)]
