@@ -64,8 +64,9 @@ _JOIN_MODELS = "join usage_models on usage_models.key = usage.model"
 # Most sessions belong to one row as a whole, e.g. to one month. Their own counts are then added, which takes a third of
 # the time that counting their turns and calls takes. Only sessions with a relation have inherited turns.
 _SELECT_SPANS = """
-    {roots} select sessions.key, sessions.relation is null and sessions.turns > 0, {first_key}, {last_key},
-        spans.first, spans.last, sessions.turns, sessions.tool_calls, sessions.errors, spans.seconds
+    {roots} select sessions.key, sessions.relation is null and sessions.turns > 0 and {is_of_one_split},
+        {first_key}, {last_key}, {split}, spans.first, spans.last, sessions.turns, sessions.tool_calls, sessions.errors,
+        spans.seconds
     from (
         select session, min(started_at) as first, max(started_at) as last, sum({seconds}) as seconds
         from turns group by session
@@ -74,16 +75,28 @@ _SELECT_SPANS = """
 _SELECT_EARLY_SESSIONS = "select key from sessions where turns = 0 and tool_calls > 0 and {condition}"
 _ACTIVE_SECONDS = f"min(max((julianday(ended_at) - julianday(started_at)) * 86400, 0), {MAX_TURN_SECONDS})"
 _SELECT_TURNS = """
-    {roots} select {key}, count(distinct turns.session), count(*), sum({seconds})
+    {roots} select {key}, {split}, count(distinct turns.session), count(*), sum({seconds})
     from turns join sessions on sessions.key = turns.session {join}
     where (sessions.relation is null or (select inherited from entries where key = turns.entry) = 0)
-        and {period} and {condition} group by 1
+        and {period} and {condition} group by 1, 2
 """
 _SELECT_CALLS = """
-    {roots} select {key}, count(distinct tool_calls.session), count(*), sum(tool_calls.status = 'error')
+    {roots} select {key}, {split}, count(distinct tool_calls.session), count(*), sum(tool_calls.status = 'error')
     from tool_calls join sessions on sessions.key = tool_calls.session
     left join turns on turns.session = tool_calls.session and turns.n = tool_calls.turn {join}
-    where tool_calls.inherited = 0 and tool_calls.entry is not null and {period} and {condition} group by 1
+    where tool_calls.inherited = 0 and tool_calls.entry is not null and {period} and {condition} group by 1, 2
+"""
+# A turn belongs to the first model that answered it, and a call to the model that made it.
+_MODEL_OF_TURN = """
+    coalesce((
+        select model from entries where session = turns.session and seq between first_seq and last_seq
+            and role = 'assistant' and model != '' order by seq limit 1
+    ), sessions.model)
+"""
+_MODEL_OF_CALL = "coalesce(nullif(entries.model, ''), sessions.model)"
+_JOIN_CALLING_ENTRY = "join entries on entries.key = tool_calls.entry"
+_HAS_ONE_MODEL = """
+    sessions.key not in (select session from usage group by session having min(usage.model) != max(usage.model))
 """
 _IS_ONE_OF = "sessions.key in (select value from json_each(?))"
 # Finds the session that a sub-agent works for, however deep it is nested. `union` ends in a circle of foreign sessions.
@@ -148,7 +161,7 @@ class UsageStatistics:
     ) -> Statistics:
         """Return the figures of each day, model or whatever `by` names, and their totals.
 
-        `split` is `model` or `agent`: then each row has the tokens and the cost of one of them, and no other counts.
+        `split` is `model` or `agent`: then each row is about one of them.
         """
         query = Query.parse(query) if isinstance(query, str) else query
         table = load_table()
@@ -156,7 +169,7 @@ class UsageStatistics:
             sessions = self._find_sessions(query, now or datetime.now(UTC))
             collector = _Collector(self._store, by, split, sessions, period, table)
             rows = collector.collect()
-            if by in ("model", "tool") or split:  # a turn may have several models or tools, or none
+            if by in ("model", "tool"):  # a turn may have several models or tools, or none
                 summed = _Collector(self._store, "", "", sessions, period, table).collect()
             else:
                 summed = rows
@@ -229,6 +242,10 @@ _SELECT_SESSION_COSTS = f"""
 """
 
 
+_RowKey = tuple[str, str]
+"""Holds the key of a row, and the model or agent by which it is split, or an empty text."""
+
+
 class _Collector:
     """Collects the figures of one dimension. Without a dimension, all figures are in one row."""
 
@@ -245,12 +262,11 @@ class _Collector:
         self._join_root = _JOIN_ROOT if by == "session" else ""
 
     def collect(self) -> list[StatisticsRow]:
-        figures: dict[tuple[str, str], Figures] = {}
+        figures: dict[_RowKey, Figures] = {}
         if self._by != "tool":
             for key, split, sessions, *numbers in self._select_responses():
                 figures[key or "", split] = response_figures(numbers)._replace(sessions=sessions)
-        if not self._split:
-            self._add_turns_and_calls(figures)
+        self._add_turns_and_calls(figures)
         rows = ((_label(self._by, key), figure, split) for (key, split), figure in figures.items())
         return [StatisticsRow(*row) for row in rows]
 
@@ -265,8 +281,8 @@ class _Collector:
         (count,) = self._store.row(sql, *self._sessions.values, *turns.values, *responses.values)
         return int(count)
 
-    def _add_turns_and_calls(self, figures: dict[tuple[str, str], Figures]) -> None:
-        counted: dict[str, Figures] = {}
+    def _add_turns_and_calls(self, figures: dict[_RowKey, Figures]) -> None:
+        counted: dict[_RowKey, Figures] = {}
         if self._by in ("tool", "model"):
             self._count_calls(counted, self._sessions)
         else:
@@ -274,28 +290,33 @@ class _Collector:
             self._count_turns(counted, others)
             self._count_calls(counted, others)
         for key, counts in counted.items():
-            before = figures.get((key, ""), Figures())
+            before = figures.get(key, Figures())
             sessions = max(before.sessions, counts.sessions)
-            figures[key, ""] = add_figures([before, counts])._replace(sessions=sessions)
+            figures[key] = add_figures([before, counts])._replace(sessions=sessions)
         if self._by == "model":
             self._add_turns_by_model(figures)
 
-    def _count_whole_sessions(self, counted: dict[str, Figures]) -> list[int]:
+    def _count_whole_sessions(self, counted: dict[_RowKey, Figures]) -> list[int]:
         """Count the sessions that belong to one row as a whole, and return the others."""
+        is_by_model = self._split == "model"
         sql = _SELECT_SPANS.format(
             roots=self._roots,
+            is_of_one_split=_HAS_ONE_MODEL if is_by_model else "1",
             first_key=self._turn_key("spans.first"),
             last_key=self._turn_key("spans.last"),
+            split="sessions.model" if is_by_model else _SESSION_KEYS[self._split],
             seconds=_ACTIVE_SECONDS,
             join=self._join_root,
             condition=self._sessions.sql,
         )
         since, until = (format_timestamp(moment) if moment else "" for moment in self._period)
-        whole: dict[str, list[list[float]]] = {}
+        whole: dict[_RowKey, list[list[float]]] = {}
         others = []
-        for session, is_own, first_key, last_key, first, last, *counts in self._store.rows(sql, *self._sessions.values):
+        for session, is_own, first_key, last_key, split, first, last, *counts in self._store.rows(
+            sql, *self._sessions.values
+        ):
             if is_own and first_key == last_key and first >= since and (not until or last < until):
-                whole.setdefault(first_key or "", []).append(counts)
+                whole.setdefault((first_key or "", split), []).append(counts)
             else:
                 others.append(session)
         for key, rows in whole.items():
@@ -304,37 +325,36 @@ class _Collector:
         early = self._store.rows(_SELECT_EARLY_SESSIONS.format(condition=self._sessions.sql), *self._sessions.values)
         return others + [session for (session,) in early]
 
-    def _count_turns(self, counted: dict[str, Figures], sessions: Condition) -> None:
+    def _count_turns(self, counted: dict[_RowKey, Figures], sessions: Condition) -> None:
         period = self._period.turns_condition()
         sql = _SELECT_TURNS.format(
             roots=self._roots,
             key=self._turn_key("turns.started_at"),
+            split=_MODEL_OF_TURN if self._split == "model" else _SESSION_KEYS[self._split],
             seconds=_ACTIVE_SECONDS,
             join=self._join_root,
             period=period.sql,
             condition=sessions.sql,
         )
-        for key, count, turns, seconds in self._store.rows(sql, *period.values, *sessions.values):
-            counts = Figures(count, turns, active_seconds=round(seconds))
-            counted[key or ""] = add_figures([counted.get(key or "", Figures()), counts])
+        for key, split, count, turns, seconds in self._store.rows(sql, *period.values, *sessions.values):
+            _add_counts(counted, (key or "", split), Figures(count, turns, active_seconds=round(seconds)))
 
-    def _count_calls(self, counted: dict[str, Figures], sessions: Condition) -> None:
+    def _count_calls(self, counted: dict[_RowKey, Figures], sessions: Condition) -> None:
         """Count the calls. A call belongs to the time at which its turn began."""
-        keys = {"tool": "tool_calls.name", "model": "coalesce(nullif(entries.model, ''), sessions.model)"}
+        keys = {"tool": "tool_calls.name", "model": _MODEL_OF_CALL}
         period = self._period.turns_condition()
         sql = _SELECT_CALLS.format(
             roots=self._roots,
             # A call before the first prompt has no turn.
             key=keys.get(self._by) or self._turn_key("coalesce(turns.started_at, sessions.created_at)"),
-            join="join entries on entries.key = tool_calls.entry" if self._by == "model" else self._join_root,
+            split=_MODEL_OF_CALL if self._split == "model" else _SESSION_KEYS[self._split],
+            join=_JOIN_CALLING_ENTRY if "model" in (self._by, self._split) else self._join_root,
             period=period.sql,
             condition=sessions.sql,
         )
-        for key, count, calls, errors in self._store.rows(sql, *period.values, *sessions.values):
-            before = counted.get(key or "", Figures())
+        for key, split, count, calls, errors in self._store.rows(sql, *period.values, *sessions.values):
             sessions_of_row = count if self._by in keys else 0
-            counts = Figures(sessions_of_row, tool_calls=calls, errors=errors)
-            counted[key or ""] = add_figures([before, counts])
+            _add_counts(counted, (key or "", split), Figures(sessions_of_row, tool_calls=calls, errors=errors))
 
     def _select_responses(self) -> list[Any]:
         names = {**_SESSION_KEYS, "model": "usage_models.model"}
@@ -355,7 +375,7 @@ class _Collector:
         )
         return self._store.rows(sql, rates_parameter(self._models), *period.values, *self._sessions.values)
 
-    def _add_turns_by_model(self, figures: dict[tuple[str, str], Figures]) -> None:
+    def _add_turns_by_model(self, figures: dict[_RowKey, Figures]) -> None:
         period = self._period.responses_condition()
         sql = f"""
             select usage_models.model, count(distinct (entries.session << 32) + entries.turn)
@@ -369,6 +389,10 @@ class _Collector:
     def _turn_key(self, moment: str) -> str:
         """Return the SQL of the key of a turn that began at this moment."""
         return _SESSION_KEYS.get(self._by) or _time_key(self._by, moment)
+
+
+def _add_counts(counted: dict[_RowKey, Figures], key: _RowKey, counts: Figures) -> None:
+    counted[key] = add_figures([counted[key], counts]) if key in counted else counts
 
 
 def _time_key(by: str, moment: str) -> str:

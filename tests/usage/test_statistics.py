@@ -260,6 +260,32 @@ def test_rows_are_split_by_model(store: Store) -> None:
     ]
 
 
+def test_turns_calls_and_time_are_split_by_model_and_agent(store: Store) -> None:
+    def turn(model: str, *, error: bool = False) -> list[NewEntry]:
+        """Return a turn of ten seconds with one call."""
+        call, result = ToolCall("c", "Read", {}), ToolResult("c", "", error)
+        made = NewEntry(role="assistant", parts=(call,), model=model, created_at="2026-01-05T10:00:05.000Z")
+        returned = NewEntry(role="tool", parts=(result,), created_at="2026-01-05T10:00:06.000Z", is_prompt=False)
+        said = answer("2026-01-05T10:00:10.000Z", model=model)
+        said.model = model
+        return [prompt(), made, returned, said]
+
+    add_session(store, "one", *turn("big-1"), *turn("big-1", error=True), source="claude")
+    add_session(store, "both", *turn("big-1"), *turn("big-2"), source="codex")
+
+    def find(split: str) -> dict[str, tuple[int, ...]]:
+        found = store.usage.collect("day", split=split)
+        whole = store.usage.collect("day")
+        assert found.totals == whole.totals
+        return {
+            row.split: (row.figures.turns, row.figures.tool_calls, row.figures.errors, row.figures.active_seconds)
+            for row in found.rows
+        }
+
+    assert find("model") == {"big-1": (3, 3, 1, 30), "big-2": (1, 1, 0, 10)}
+    assert find("agent") == {"claude": (2, 2, 1, 20), "codex": (2, 2, 0, 20)}
+
+
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 

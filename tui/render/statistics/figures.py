@@ -94,7 +94,7 @@ class BarFigures(NamedTuple):
     last_day: date
     total: Figures
     series: Mapping[str, Figures]
-    "Holds the tokens and the cost of each model or agent."
+    "Holds the figures of each model or agent."
 
 
 class StatsReport(NamedTuple):

@@ -16,7 +16,7 @@ from store.search.typos import find_or_correct
 from store.sources import source_label
 from store.usage.cost_lines import FigureScope, explain_figure
 from store.usage.stale import count_without_usage
-from store.usage.statistics import Period
+from store.usage.statistics import Period, add_figures
 from tui.render.charts.calendar import MAX_WEEKS
 from tui.render.charts.hours import HOURS, HourSlot
 from tui.render.session_lines import abbreviate_home
@@ -49,17 +49,16 @@ def load_reports(store: Store, text: str, state: StatsState, now: datetime) -> I
     """Yield the report again and again, each time with more figures, so that the first ones are shown early."""
     query = Query.parse(text, is_typing=True).limit_to_folder(state.folder)
     period = make_span(state.period.first_day, state.period.last_day)
-    bucket = state.period.bucket
-    query, total = find_or_correct(
+    bucket, stacked_by = state.period.bucket, state.stacked_by
+    query, split = find_or_correct(
         store,
         query,
         ["conversation_fts", "skims_fts", "tools_fts"],
-        lambda meant: store.usage.collect(bucket, query=meant, period=period, now=now),
+        lambda meant: store.usage.collect(bucket, query=meant, period=period, split=stacked_by, now=now),
         lambda found: not found.totals.sessions,
     )
-    report = StatsReport(totals=total.totals, prices=total.prices, query=query)
-    split = store.usage.collect(bucket, query=query, period=period, split=state.stacked_by, now=now)
-    report = report._replace(bars=build_bars(state.period, total, split))
+    bars = build_bars(state.period, split)
+    report = StatsReport(totals=split.totals, prices=split.prices, query=query, bars=bars)
     yield report
     report = report._replace(sessions_to_read=count_without_usage(store))
     if state.tab != "waste":
@@ -108,15 +107,14 @@ def explain_source(
 # ── bars ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def build_bars(period: StatsPeriod, total: Statistics, split: Statistics) -> list[BarFigures]:
+def build_bars(period: StatsPeriod, split: Statistics) -> list[BarFigures]:
     """Return a bar for every hour, day, week or month of the period, also for those in which nothing happened."""
-    totals = {row.key: row.figures for row in total.rows}
     series: dict[str, dict[str, Figures]] = defaultdict(dict)
     for row in split.rows:
         series[row.key][row.split or UNKNOWN_SERIES] = row.figures
     return [
-        BarFigures(label, first, last, totals.get(key, NOTHING), series.get(key, {}))
-        for key, label, first, last in _list_buckets(period, list(totals))
+        BarFigures(label, first, last, add_figures(series.get(key, {}).values()), series.get(key, {}))
+        for key, label, first, last in _list_buckets(period, list(series))
     ]
 
 
@@ -183,7 +181,7 @@ def _load_trends(
     """Return the figures of each model or agent in every hour, day, week or month of the period."""
     span = make_span(period.first_day, period.last_day)
     split = store.usage.collect(period.bucket, query=query, period=span, split=table, now=now)
-    bars = build_bars(period, split, split)
+    bars = build_bars(period, split)
     return {row.split: [bar.series.get(row.split, NOTHING) for bar in bars] for row in split.rows}
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from textual.content import Content
 
-from store.model.statistics import Figures
 from tui.render.charts.bars import FOOT_LINES, MAX_SERIES, Bar, BarChart, render_legend
-from tui.render.charts.measures import COST, TOKENS
+from tui.render.charts.measures import COST
 from tui.render.statistics.figures import (
     NOTHING,
     UNKNOWN_SERIES,
@@ -22,7 +21,7 @@ from tui.render.statistics.figures import (
 from tui.widgets.charts.chart_view import ChartView
 
 LEGEND_LINES = 1
-OTHERS, ALL = "others", "all"
+OTHERS = "others"
 
 
 class BarsView(ChartView):
@@ -47,14 +46,10 @@ class BarsView(ChartView):
         """Let the cursor begin again at the last bar with something in it, because other bars will be shown."""
         self.cursor = None
 
-    def _list_series(self, bar: BarFigures) -> Mapping[str, Figures]:
-        """Return the series of a bar. Turns and calls are not counted by model."""
-        return bar.series if self.measure in (COST, TOKENS) else {ALL: bar.total}
-
     def _name_series(self) -> list[str]:
         sums: dict[str, int] = {}
         for bar in self._bars:
-            for name, figures in self._list_series(bar).items():
+            for name, figures in bar.series.items():
                 sums[name] = sums.get(name, 0) + (read_amount(figures, self.measure) or 0)
         names = sorted(sums, key=lambda name: (-sums[name], name))
         return names if len(names) <= MAX_SERIES else [*names[: MAX_SERIES - 1], OTHERS]
@@ -64,7 +59,7 @@ class BarsView(ChartView):
         bars = []
         for bar in self._bars:
             amounts = dict.fromkeys(names, 0)
-            for name, figures in self._list_series(bar).items():
+            for name, figures in bar.series.items():
                 amounts[name if name in amounts else OTHERS] += read_amount(figures, self.measure) or 0
             is_unpriced = self.measure is COST and bar.total.unpriced_tokens > 0
             bars.append(Bar(bar.label, list(amounts.values()), is_unpriced))
@@ -100,8 +95,7 @@ class BarsView(ChartView):
             # Upwards in the bar: the whole bar, then its lowest series.
             above = (-1 if series is None else series) - by_row
             named = len(self._names) - (OTHERS in self._names)
-            is_stacked = self.measure in (COST, TOKENS)
-            self.cursor = BarCursor(bar, min(above, named - 1) if above >= 0 and is_stacked else None)
+            self.cursor = BarCursor(bar, min(above, named - 1) if above >= 0 else None)
             return True
         if not 0 <= bar + by_column < len(self._bars):
             return False
