@@ -82,6 +82,10 @@ class StatisticsRow(NamedTuple):
     "Is the model or agent when each row is split by it."
 
 
+SHORT_DIGEST = 8
+"""Counts the characters of a digest that are shown where there is little room."""
+
+
 class TableInfo(NamedTuple):
     """Says which rate table a cost was computed with."""
 
@@ -89,6 +93,11 @@ class TableInfo(NamedTuple):
     version: str
     date: str
     digest: str
+
+    @property
+    def short(self) -> str:
+        """Return what fits beside an amount of money, e.g. `0.2.3, 2026-11-18, 3f0c12ab`."""
+        return f"{self.version}, {self.date}, {self.digest[:SHORT_DIGEST]}"
 
 
 class Statistics(NamedTuple):
@@ -153,6 +162,7 @@ class SessionCost(NamedTuple):
 
     own: Figures
     with_subagents: Figures
+    prices: TableInfo
 
 
 # ── turns ─────────────────────────────────────────────────────────────────────────────────────────

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from store.search.query import DATE_EXAMPLES, FILTER_CHOICES, FILTERS
+from store.search.query import DATE_EXAMPLES, DAY_EXAMPLES, FILTER_CHOICES, FILTERS, HOUR_EXAMPLES
 from store.search.saved_searches import SavedSearch
 from store.text.sanitize import one_line
 
@@ -32,6 +32,8 @@ class Vocabulary(NamedTuple):
             "tag": self.tags,
             "before": DATE_EXAMPLES,
             "after": DATE_EXAMPLES,
+            "day": DAY_EXAMPLES,
+            "hour": HOUR_EXAMPLES,
         }
         return values.get(name) or FILTER_CHOICES.get(name, ())
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from store.search.query import Atom, Filter, Query, Term, parse_date
+from store.search.query import WEEKDAYS, Atom, Days, Filter, Hour, Query, Term, parse_date, parse_days, parse_hour
 
 _STATE_PHRASES = {
     "error": "with failed calls",
@@ -33,6 +33,8 @@ _FILTER_PHRASES = {
     "has": ("with a {}", "with a {}"),
 }
 """Holds two phrases for each filter: one for an exact value, one for any other."""
+
+_WITHOUT_PHRASES = {"model": "without a model", "cwd": "without a folder", "tool": "called a tool without a name"}
 
 
 def explain_query(query: Query, now: datetime) -> str:
@@ -74,6 +76,12 @@ def _format_filter(atom: Filter, now: datetime) -> str:
             moment = parse_date(atom.value, now)
             date = _format_date(moment.astimezone()) if moment else atom.value
             return f"{'before' if atom.name == 'before' else 'since'} {date}"
+        case "day":
+            return f"active {_format_days(parse_days(atom.value, now)) or atom.value}"
+        case "hour":
+            return _format_hour(parse_hour(atom.value)) or atom.value
+    if not atom.value:
+        return _WITHOUT_PHRASES[atom.name]
     exact_phrase, other_phrase = _FILTER_PHRASES[atom.name]
     return (exact_phrase if atom.exact else other_phrase).format(atom.value)
 
@@ -81,3 +89,17 @@ def _format_filter(atom: Filter, now: datetime) -> str:
 def _format_date(moment: datetime) -> str:
     date = f"{moment:%a} {moment.day} {moment:%b %Y}"
     return date if moment.hour == moment.minute == 0 else f"{date} {moment:%H:%M}"
+
+
+def _format_days(days: Days | None) -> str:
+    if days is None:
+        return ""
+    first, last = (_format_date(day.astimezone()) for day in (days.start, days.end - timedelta(days=1)))
+    return f"on {first}" if first == last else f"from {first} to {last}"
+
+
+def _format_hour(hour: Hour | None) -> str:
+    if hour is None:
+        return ""
+    when = f"from {hour.hour:02}:00 to {(hour.hour + 1) % 24:02}:00"
+    return when if hour.weekday is None else f"{WEEKDAYS[hour.weekday].capitalize()}s {when}"

@@ -26,7 +26,9 @@ STATES = ("error", "pinned", "archived", "trashed", "fork", "delegate", "live", 
 HAS_VALUES = ("secret", "summary", "note")
 ROLES = ("user", "assistant", "system", "tool")
 DATE_EXAMPLES = ("today", "yesterday", "7d", "30d", "1y")
-"""The dates that completion offers; `parse_date` understands many more."""
+DAY_EXAMPLES = ("today", "yesterday")
+HOUR_EXAMPLES = ("9", "14", "mon-9")
+"""The values that completion offers; `parse_date`, `parse_days` and `parse_hour` understand many more."""
 
 FILTERS = {
     "agent": "the name of an agent",
@@ -41,8 +43,13 @@ FILTERS = {
     "has": ", ".join(HAS_VALUES),
     "before": "2026-11-01, yesterday, 3d",
     "after": "2026-11-01, yesterday, 3d",
+    "day": "2026-11-01, yesterday, 2026-11, 2026-11-01..2026-11-07",
+    "hour": "14, mon-14",
 }
 """Maps the name of each filter to a description of its values."""
+
+FILTERS_OF_NOTHING = ("model", "cwd", "tool")
+"""Name the filters that find sessions without such a thing, as in `cwd:""`."""
 
 FILTER_CHOICES = {"is": STATES, "has": HAS_VALUES, "role": ROLES}
 MAX_TERMS = 32
@@ -233,8 +240,11 @@ class _QueryParser:
         is_quoted, negated = token["phrase"] is not None, bool(token["minus"])
         text = (token["phrase"] if is_quoted else token["word"]).strip()
         if token["name"]:
+            name = token["name"].lower()
+            if not text and name in FILTERS_OF_NOTHING and token[0].endswith('""'):
+                return Filter(name, "", exact=True, negated=negated)
             is_unfinished = self._is_typing and token.end() == len(token.string)
-            return self._parse_filter(token["name"].lower(), text, is_quoted, negated, is_unfinished)
+            return self._parse_filter(name, text, is_quoted, negated, is_unfinished)
         without_star = text.rstrip("*") or text
         prefix = bool(token["star"]) if is_quoted else without_star != text
         if not is_quoted and (name := _find_similar_filter(text)):
@@ -253,7 +263,7 @@ class _QueryParser:
             reason = (
                 f"{name}: has no value {value!r}. Use {', '.join(FILTER_CHOICES[name])}."
                 if name in FILTER_CHOICES
-                else f"{name}: {value!r} is not a date. Use {FILTERS[name]}."
+                else f"{name}: {value!r} is not {'an hour' if name == 'hour' else 'a date'}. Use {FILTERS[name]}."
             )
             self._warnings.append(reason)
             self._unknown_values.append(reason)
@@ -263,13 +273,26 @@ class _QueryParser:
 def _is_known_value(name: str, value: str) -> bool:
     if name in FILTER_CHOICES:
         return value in FILTER_CHOICES[name]
-    return name not in ("before", "after") or _is_date(value)
+    match name:
+        case "before" | "after":
+            return _is_date(value)
+        case "day":
+            return parse_days(value, datetime.now(UTC)) is not None
+        case "hour":
+            return parse_hour(value) is not None
+    return True
 
 
 def _begins_known_value(name: str, value: str) -> bool:
     """Return whether more letters can make it a value that the filter knows."""
     if name in FILTER_CHOICES:
         return any(choice.startswith(value) for choice in FILTER_CHOICES[name])
+    if name == "hour":
+        return any(weekday.startswith(value.lower().rstrip("-")) for weekday in WEEKDAYS)
+    if name == "day":
+        value = value.removesuffix(".").rpartition("..")[2]
+        if _is_date(value):
+            return True
     return any(word.startswith(value.lower()) for word in _DATE_WORDS) or any(
         _is_date(value + ending) for ending in _DATE_ENDINGS
     )
@@ -308,8 +331,8 @@ def _has_role_filter(group: OrGroup) -> bool:
 
 _RELATIVE_DATE = re.compile(r"(\d{1,4})([hdwmy])", re.ASCII)
 _HOURS_PER_UNIT = {"h": 1, "d": 24, "w": 7 * 24, "m": 30 * 24, "y": 365 * 24}
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_DATE_WORDS = ("today", "yesterday", *_WEEKDAYS)
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DATE_WORDS = ("today", "yesterday", *WEEKDAYS)
 _DATE_ENDINGS = ("d", "0", "1", "00", ":00", "1:00")
 """One of these makes a date of a number or a calendar date that is not typed to its end, such as `3` or `2026-`."""
 
@@ -329,11 +352,65 @@ def parse_date(value: str, now: datetime) -> datetime | None:
         return None
 
 
+class Days(NamedTuple):
+    """Is a span of whole days of local time. The end is not part of it."""
+
+    start: datetime
+    end: datetime
+
+
+def parse_days(value: str, now: datetime) -> Days | None:
+    """Return the days that a value names: a day, a month, a year, or two of these with `..` between them."""
+    first, dots, last = value.partition("..")
+    start, end = (_parse_calendar_span(part.lower(), now) for part in (first, last if dots else first))
+    return Days(start.start, end.end) if start and end and start.start < end.end else None
+
+
+def _parse_calendar_span(value: str, now: datetime) -> Days | None:
+    """Return the days of e.g. `yesterday`, `friday`, `2026-11` or `2026-11-01`."""
+    date = _CALENDAR_DATE.fullmatch(value)
+    if (date and date[4]) or _RELATIVE_DATE.fullmatch(value) or (start := parse_date(value, now)) is None:
+        return None
+    local = start.astimezone().replace(tzinfo=None)
+    try:
+        if date is None or date[3]:
+            end = local + timedelta(days=1)
+        elif date[2]:
+            end = (local + timedelta(days=31)).replace(day=1)
+        else:
+            end = local.replace(year=local.year + 1)
+        return Days(start, end.astimezone(UTC))
+    except (ValueError, OverflowError):
+        return None
+
+
+class Hour(NamedTuple):
+    """Is an hour of the day, or of one day of the week."""
+
+    weekday: int | None
+    "Is 0 on Mondays, or None for every day."
+    hour: int
+
+
+_HOUR = re.compile(r"(?:([a-z]{3,9})-)?(\d{1,2})", re.ASCII)
+
+
+def parse_hour(value: str) -> Hour | None:
+    """Return the hour that a value such as `14` or `mon-14` names."""
+    match = _HOUR.fullmatch(value.lower())
+    if match is None or int(match[2]) > 23:
+        return None
+    if match[1] is None:
+        return Hour(None, int(match[2]))
+    days = (index for index, weekday in enumerate(WEEKDAYS) if weekday.startswith(match[1]))
+    return next((Hour(day, int(match[2])) for day in days), None)
+
+
 def _parse_local_date(value: str, local_now: datetime) -> datetime | None:
     midnight = local_now.replace(hour=0, minute=0, second=0, microsecond=0)
     if value in ("today", "yesterday"):
         return midnight - timedelta(days=value == "yesterday")
-    for index, weekday in enumerate(_WEEKDAYS):
+    for index, weekday in enumerate(WEEKDAYS):
         if len(value) >= 3 and weekday.startswith(value):
             return midnight - timedelta(days=(local_now.weekday() - index) % 7)
     if relative := _RELATIVE_DATE.fullmatch(value):

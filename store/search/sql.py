@@ -9,7 +9,7 @@ from os.path import expanduser
 from typing import Any, NamedTuple
 
 from store.model.status import CLOCK_TOLERANCE, PROCESS_WINDOW, WAITING_WINDOW, WORKING_WINDOW
-from store.search.query import Filter, OrGroup, Query, Term, parse_date
+from store.search.query import Days, Filter, Hour, OrGroup, Query, Term, parse_date, parse_days, parse_hour
 
 LIVE_WINDOW = timedelta(minutes=2)
 """A session that changed within this time counts as running."""
@@ -117,9 +117,15 @@ _SPEAKERS = """select 1 from (
 """Selects the user of a session and the authors of its prompts, because several people can speak in a room."""
 
 _CHANNELS = "select 1 from (select sessions.channel as name union all select sessions.channel_id)"
+_MODELS = """select 1 from (
+        select sessions.model as name union all select usage_models.model from usage_models
+        where key in (select usage.model from usage where usage.session = sessions.key)
+    )"""
+"""Selects the last model of a session and all that answered in it."""
+
 _TEXT_FILTERS = {
     "agent": ("sessions.source", _STARTS_WITH, "{0}"),
-    "model": ("sessions.model", _CONTAINS, "{0}"),
+    "model": ("name", _CONTAINS, f"exists ({_MODELS} where {{0}})"),
     "cwd": ("sessions.cwd", _CONTAINS, "{0}"),
     "user": ("name", _CONTAINS, f"exists ({_SPEAKERS} where {{0}})"),
     "channel": ("name", _STARTS_WITH, f"exists ({_CHANNELS} where {{0}})"),
@@ -132,6 +138,17 @@ _TEXT_FILTERS = {
 _ENTRY_OF_TOOL_CALL = """entries.key in (select entry from tool_calls where {0}
     union all select result_entry from tool_calls where {0})"""
 _ENTRY_OF_FAILED_CALL = _ENTRY_OF_TOOL_CALL.format("status = 'error'")
+
+
+_HAS_TURN_IN = """exists (select 1 from turns
+    where turns.session = sessions.key and turns.started_at < ? and turns.ended_at >= ?)"""
+
+
+def _build_hour_comparison(moment: str, hour: Hour) -> Condition:
+    """Compare a moment with an hour of local time. SQLite counts weekdays from Sunday."""
+    if hour.weekday is None:
+        return Condition(f"strftime('%H', {moment}, 'localtime') = ?", (f"{hour.hour:02}",))
+    return Condition(f"strftime('%w %H', {moment}, 'localtime') = ?", (f"{(hour.weekday + 1) % 7} {hour.hour:02}",))
 
 
 class _SessionFilters:
@@ -169,9 +186,29 @@ class _SessionFilters:
                     f"{self.time_column} {'<' if atom.name == 'before' else '>='} ?",
                     (format_timestamp(moment or self._now),),
                 )
+            case "day":
+                days = parse_days(atom.value, self._now)
+                return self._build_days_condition(days) if days else Condition("0")
+            case "hour":
+                hour = parse_hour(atom.value)
+                return self._build_hour_condition(hour) if hour else Condition("0")
         column, comparison, template = self.text_filters[atom.name]
         value = expanduser(atom.value) if atom.name == "cwd" else atom.value
         return Condition((_EQUALS if atom.exact else comparison).format(column), (value,)).embed_in(template)
+
+    def _build_days_condition(self, days: Days) -> Condition:
+        """Match sessions with a turn in these days."""
+        return Condition(_HAS_TURN_IN, (format_timestamp(days.end), format_timestamp(days.start)))
+
+    def _build_hour_condition(self, hour: Hour) -> Condition:
+        """Match sessions with a turn that began in this hour, or with a response in it."""
+        return any_of(
+            _build_hour_comparison(moment, hour).embed_in(template)
+            for moment, template in (
+                ("turns.started_at", "sessions.key in (select session from turns where {0})"),
+                ("usage.at, 'unixepoch'", "sessions.key in (select session from usage where {0})"),
+            )
+        )
 
     def _active_times(self, status: str) -> tuple[str, ...]:
         """Return the times in the condition of a status. An idle session neither works nor waits."""
@@ -188,13 +225,24 @@ class _SessionFilters:
         return any_of(self.build_filter(atom) if isinstance(atom, Filter) else build_term(atom) for atom in group)
 
 
-class _EntryFilters(_SessionFilters):
+class _MomentFilters(_SessionFilters):
+    """Translates filters for what has a time of its own."""
+
+    def _build_days_condition(self, days: Days) -> Condition:
+        sql = f"{self.time_column} >= ? and {self.time_column} < ?"
+        return Condition(f"({sql})", (format_timestamp(days.start), format_timestamp(days.end)))
+
+    def _build_hour_condition(self, hour: Hour) -> Condition:
+        return _build_hour_comparison(self.time_column, hour)
+
+
+class _EntryFilters(_MomentFilters):
     time_column = "entries.created_at"
     text_filters = _TEXT_FILTERS | {"tool": ("name", _STARTS_WITH, _ENTRY_OF_TOOL_CALL)}
     state_sql = _STATE_SQL | {"error": f"(sessions.activity = 'failed' or {_ENTRY_OF_FAILED_CALL})"}
 
 
-class _ToolCallFilters(_SessionFilters):
+class _ToolCallFilters(_MomentFilters):
     time_column = "coalesce(asked.created_at, answered.created_at)"
     text_filters = _TEXT_FILTERS | {
         "tool": ("tool_calls.name", _STARTS_WITH, "{0}"),

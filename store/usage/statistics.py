@@ -214,7 +214,7 @@ class UsageStatistics:
             if asked == session:
                 own[asked] = figures
             total[asked] = add_figures([total[asked], figures]) if asked in total else figures
-        return {key: SessionCost(own.get(key, Figures()), figures) for key, figures in total.items()}
+        return {key: SessionCost(own.get(key, Figures()), figures, table.info) for key, figures in total.items()}
 
     def define_session_cost(self) -> None:
         """Define the SQL function `session_cost`, with which sessions are sorted by the cost of them and their

@@ -10,10 +10,12 @@ from browser_driver import NOW, add_session, answer_entry, fill_store, prompt_en
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.model.entry import NewEntry, ToolCall, ToolResult
+from store.model.entry import NewEntry, Text, ToolCall, ToolResult
+from store.model.usage import Usage
 from store.search.complete import Vocabulary, accept_completion, list_completions
+from store.search.explain import explain_query
 from store.search.query import FILTERS, MAX_TERMS, STATES, Filter, Query, Term, parse_date
-from store.search.sql import build_session_condition, build_tool_call_condition
+from store.search.sql import build_session_condition, build_tool_call_condition, format_timestamp
 from store.store import Store
 
 # ── parsing ───────────────────────────────────────────────────────────────────────────────────────
@@ -57,6 +59,12 @@ def test_valid_queries_are_parsed_without_warnings(typed: str, groups: object) -
         ("is:broken", f"is: has no value 'broken'. Use {', '.join(STATES)}."),
         ("has:x", "has: has no value 'x'. Use secret, summary, note."),
         ("before:soon", "before: 'soon' is not a date. Use 2026-11-01, yesterday, 3d."),
+        ("day:3d", "day: '3d' is not a date. Use 2026-11-01, yesterday, 2026-11, 2026-11-01..2026-11-07."),
+        (
+            "day:2026-11..2026-10",
+            "day: '2026-11..2026-10' is not a date. Use 2026-11-01, yesterday, 2026-11, 2026-11-01..2026-11-07.",
+        ),
+        ("hour:24", "hour: '24' is not an hour. Use 14, mon-14."),
         ("after:2026-13-01", "after: '2026-13-01' is not a date. Use 2026-11-01, yesterday, 3d."),
         ("role:user", "role: filters the words that are found. Add a word to search for."),
     ],
@@ -82,7 +90,8 @@ def test_unknown_values_are_listed_apart_from_other_warnings(typed: str) -> None
     "typed",
     "is:pin -is:p is:E has:sum role:as after:y after:tod after:fr after:3 after:20 after:2026- after:2026-0 "
     "after:2026-1- after:2026-11-0 before:2026-11-01T before:2026-11-01T1 "
-    "before:2026-11-01T12: before:2026-11-01T12:3".split(),
+    "before:2026-11-01T12: before:2026-11-01T12:3 day:yes day:2026-11-0 day:2026-11-01. day:2026-11-01..2026- "
+    "hour:m hour:mon hour:mon- hour:sunda".split(),
 )
 def test_the_beginning_of_a_value_gets_no_warning_while_it_is_typed(typed: str) -> None:
     assert Query.parse(f"upload {typed}", is_typing=True).warnings == ()
@@ -325,6 +334,52 @@ def test_filters_find_sessions(world: Store, typed: str, found: str) -> None:
     ids = {session.id for session in sessions}
     assert (ids if typed == "is:fork" else ids - {"forked"}) == set(found.split())
     assert total == len(sessions)
+
+
+def test_days_and_hours_are_those_of_turns_and_answers(store: Store) -> None:
+    times = (datetime(2026, 11, 2, 23, 30), datetime(2026, 11, 3, 0, 30), datetime(2026, 11, 5, 14, 10))
+    monday, tuesday, thursday = (format_timestamp(time.astimezone()) for time in times)
+    entries = [prompt_entry("whale", monday), answer_entry("a whale", tuesday)]
+    usage = Usage(output=1, model="small-1")
+    answer = NewEntry(role="assistant", parts=(Text("sure"),), created_at=thursday, usage=usage)
+    add_session(store, "s", monday, *entries, prompt_entry("go", thursday), answer, model="large-1")
+
+    def is_found(typed: str) -> bool:
+        return bool(store.sessions.matching(typed, now=NOW)[1])
+
+    for typed in (
+        "day:2026-11-02",
+        "day:2026-11-03",
+        "day:2026-11-05",
+        "day:2026-11",
+        "day:2026",
+        "day:2026-11-04..2026-11-09",
+    ):
+        assert is_found(typed), typed
+    for typed in ("day:2026-11-01", "day:2026-11-04", "day:2026-10", "day:2026-11-06..2026-12-31"):
+        assert not is_found(typed), typed
+    assert [is_found(typed) for typed in ("hour:23", "hour:mon-23", "hour:thursday-14")] == [True] * 3
+    assert [is_found(typed) for typed in ("hour:9", "hour:tue-23", "-hour:23")] == [False] * 3
+    assert [is_found(typed) for typed in ("model:small", "model:large", "model:medium")] == [True, True, False]
+    hits = [
+        {hit.entry for hit in store.search.find(typed, now=NOW)[0]}
+        for typed in ("whale hour:0", "whale day:2026-11-02")
+    ]
+    assert hits == [{"s#1"}, {"s#0"}]
+
+
+@pytest.mark.parametrize(
+    ("typed", "explained"),
+    [
+        ("day:2026-11-02", "active on Mon 2 Nov 2026"),
+        ("day:2026-11", "active from Sun 1 Nov 2026 to Mon 30 Nov 2026"),
+        ("-hour:9", "not from 09:00 to 10:00"),
+        ('cwd:"" -model:""', "without a folder, not without a model"),
+        ("hour:MON-23", "Mondays from 23:00 to 00:00"),
+    ],
+)
+def test_days_and_hours_are_explained(typed: str, explained: str) -> None:
+    assert explain_query(Query.parse(typed), NOW) == explained
 
 
 def test_filters_narrow_hits_to_what_they_name(store: Store) -> None:

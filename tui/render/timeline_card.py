@@ -94,6 +94,7 @@ def render_session_heading(
         (format_count(session.tool_calls, "call"), MUTED),
         (f"{session.errors:,} failed" if session.errors else "", ERROR),
         (render_session_cost(cost) if cost else "", MUTED),
+        (f"prices {one_line(cost.prices.short, 40)}" if cost and cost.with_subagents.cost is not None else "", FAINT),
         ("loading…" if session.depth == "text" else "", STRONG),
         _render_status(session, now),
         (format_age(session.updated_at, now), MUTED),

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from store.model.entry import NewEntry, Text, ToolCall, ToolResult
 from store.model.usage import Usage
 from store.store import Store
+from tui.render.charts.measures import MEASURES
 from tui.screens.browser.screen import BrowserScreen
 from tui.screens.inspector import InspectorScreen
 from tui.screens.stats.screen import LOADING, StatsScreen
@@ -109,7 +110,7 @@ async def test_a_day_opens_its_sessions_and_escape_leads_back(used_store: Store)
         await pilot.press("up", "up", "down", "down", "left", "right", "up", "up")
         await wait_for_text(pilot, "Sun 1 Nov 2026: unpriced")
         await pilot.press("enter")
-        await wait_for_text(pilot, "1 found", "after:2026-11-01 before:2026-11-02", "Rename the keys")
+        await wait_for_text(pilot, "1 found", "day:2026-11-01", "Rename the keys")
         await wait_until(pilot, lambda: pilot.app.focused is session_list(pilot))
         await pilot.press("escape")
         await wait_until_counted(pilot, "Sun 1 Nov 2026: unpriced")
@@ -126,7 +127,27 @@ async def test_a_bar_and_its_series_open_their_sessions(used_store: Store) -> No
         await pilot.press("down")
         await wait_for_text(pilot, "3 Nov, big-1: $1.73")
         await pilot.press("enter")
-        await wait_for_text(pilot, 'model:"big-1" after:2026-11-03', "1 found")
+        await wait_for_text(pilot, 'model:"big-1" day:2026-11-03', "1 found")
+
+
+async def test_an_hour_of_the_week_opens_its_sessions(used_store: Store) -> None:
+    async with open_stats(used_store) as pilot:
+        stats(pilot).hours.focus()
+        await pilot.press("down", "left", "left")
+        await wait_for_text(pilot, "Tue 10:00: $1.49")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "hour:tue-10", "2 found", "Fix the test", "Look around")
+
+
+@pytest.mark.parametrize("measure", ["turns", "calls", "errors"])
+async def test_bars_of_every_measure_are_stacked(used_store: Store, measure: str) -> None:
+    async with open_stats(used_store) as pilot:
+        await wait_until_counted(pilot, f"{MONTH} API value")
+        presses = [key.key for key in MEASURES].index(measure)
+        await pilot.press(*["v"] * presses)
+        await wait_until(pilot, lambda: stats(pilot).bars.measure.key == measure)
+        await pilot.press("up")
+        await wait_for_text(pilot, "3 Nov, big-1:")
 
 
 async def test_a_model_a_tool_and_a_session_are_opened_from_their_rows(used_store: Store) -> None:
@@ -213,7 +234,7 @@ async def test_an_hour_of_the_week_is_explained(used_store: Store) -> None:
         await wait_for_text(pilot, "Tue 10:00: how it adds up", "$1.485000")
 
 
-async def test_what_cannot_be_explained_says_so(used_store: Store) -> None:
+async def test_a_tool_cannot_be_explained_but_sessions_without_a_folder_can(used_store: Store) -> None:
     usage = Usage(1_000_000, model="big-1", provider="acme")
     at = time_ago(hours=3)
     add_session(
@@ -228,7 +249,9 @@ async def test_what_cannot_be_explained_says_so(used_store: Store) -> None:
         await pilot.press("b", "b")
         await wait_until_counted(pilot, "▌no folder")
         await pilot.press("equals_sign")
-        await wait_for_text(pilot, "No filter finds these sessions")
+        await wait_for_text(pilot, "no folder: how it adds up", "$10.000000")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, StatsScreen))
         await pilot.press("b")
         await wait_until_counted(pilot, "▌Bash")
         await pilot.press("equals_sign")

@@ -61,7 +61,8 @@ _FILTERS = {"model": "model", "agent": "agent", "folder": "cwd", "tool": "tool"}
 
 def build_filter(table: str, key: str) -> str:
     """Return the filter that finds a model, agent, folder or tool. A name with a quotation mark cannot be found."""
-    return f'{_FILTERS[table]}:"{key}"' if key not in ("", UNKNOWN_SERIES) and '"' not in key else ""
+    name = "" if key == UNKNOWN_SERIES else key
+    return "" if '"' in name else f'{_FILTERS[table]}:"{name}"'
 
 
 class FigureSource(NamedTuple):

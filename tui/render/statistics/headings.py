@@ -16,7 +16,6 @@ from tui.render.statistics.period import PERIODS, StatsPeriod
 from tui.render.styles import FAINT, MUTED, STRONG, WARNING, StyledText, build_content, format_count
 
 CHOSEN = "bold $text-accent on $primary-muted"
-DIGEST_CHARACTERS = 8
 
 
 def render_periods(period: StatsPeriod, today: date, width: int) -> Content:
@@ -84,8 +83,7 @@ def render_prices(prices: TableInfo | None, totals: Figures | None, width: int, 
         pieces.append((f"{TOKENS.format(totals.unpriced_tokens)} tokens unpriced · ", WARNING))
     if totals.is_estimated:
         pieces.append(("~ contains estimates · ", MUTED))
-    digest = prices.digest.removeprefix("sha256:")[:DIGEST_CHARACTERS]
-    table = f"prices {prices.name} {prices.version}, {prices.date}, {digest}"
+    table = f"prices {prices.name} {prices.short}"
     line = build_content([*pieces, (one_line(f"{COST.label} at list prices, not a bill · {table}"), FAINT)])
     if line.cell_length > width:
         line = build_content([*pieces, (one_line(table), FAINT)])

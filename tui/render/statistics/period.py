@@ -80,7 +80,7 @@ def next_bucket(start: date, bucket: Bucket) -> date:
 
 
 def day_filters(first: date, last: date) -> str:
-    return f"after:{first} before:{last + timedelta(days=1)}"
+    return f"day:{first}" if first == last else f"day:{first}..{last}"
 
 
 def format_day(day: date) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Literal, NamedTuple
 
+from tui.render.charts.calendar import WEEKDAYS
 from tui.render.charts.hours import HourSlot
 from tui.render.charts.measures import COST, Measure
 from tui.render.statistics.figures import TABLES, BarCursor, FigureSource, StackedBy, TableName
@@ -42,7 +43,8 @@ class StatsState(NamedTuple):
         """Return the query that finds the sessions of a figure."""
         first, last = source.first_day or self.period.first_day, source.last_day or self.period.last_day
         days = day_filters(first, last) if first else ""
-        return " ".join(filter(None, [self.query.strip(), source.filters, days]))
+        hour = f"hour:{WEEKDAYS[source.slot.weekday].lower()}-{source.slot.hour:02}" if source.slot else ""
+        return " ".join(filter(None, [self.query.strip(), source.filters, days, hour]))
 
 
 class StatsChoice(NamedTuple):

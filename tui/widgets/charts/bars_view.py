@@ -51,7 +51,8 @@ class BarsView(ChartView):
         for bar in self._bars:
             for name, figures in bar.series.items():
                 sums[name] = sums.get(name, 0) + (read_amount(figures, self.measure) or 0)
-        names = sorted(sums, key=lambda name: (-sums[name], name))
+        shown = (name for name, amount in sums.items() if amount or self.measure is COST)  # it may be unpriced
+        names = sorted(shown, key=lambda name: (-sums[name], name))
         return names if len(names) <= MAX_SERIES else [*names[: MAX_SERIES - 1], OTHERS]
 
     def _lay_out(self, width: int, height: int) -> BarChart:
@@ -60,7 +61,8 @@ class BarsView(ChartView):
         for bar in self._bars:
             amounts = dict.fromkeys(names, 0)
             for name, figures in bar.series.items():
-                amounts[name if name in amounts else OTHERS] += read_amount(figures, self.measure) or 0
+                if amount := read_amount(figures, self.measure):
+                    amounts[name if name in amounts else OTHERS] += amount
             is_unpriced = self.measure is COST and bar.total.unpriced_tokens > 0
             bars.append(Bar(bar.label, list(amounts.values()), is_unpriced))
         rows = max(height - FOOT_LINES - LEGEND_LINES, 2)
