@@ -24,7 +24,7 @@ from store.model.statistics import (
 from store.model.usage import TOKEN_KINDS
 from store.search.query import Query
 from store.search.sql import Condition, all_of, build_anywhere_condition, format_timestamp
-from store.text.validate import encode
+from store.text.validate import decode, encode
 from store.usage.cost import CONTEXT, COST, JOIN_RATES, RATES, UsedModel, list_models, rates_parameter
 from store.usage.prices import PriceTable, load_table
 
@@ -48,19 +48,37 @@ _SESSION_KEYS = {
 _NOT_IN_TRASH = Condition("sessions.deleted = 0")
 
 _ESTIMATED_BITS = sum(1 << 2 * position for position in range(len(TOKEN_KINDS)))
-RESPONSE_SUMS = f"""
-    count(*), {", ".join(f"sum(usage.{kind})" for kind in TOKEN_KINDS)}, sum({COST}),
-    sum(iif(rates.model is null, {CONTEXT} + usage.output, 0)), sum(usage.reported_cost),
-    max(usage.known & {_ESTIMATED_BITS}) > 0
-"""
+_SUMS = {
+    "responses": "count(*)",
+    **{kind: f"sum(usage.{kind})" for kind in TOKEN_KINDS},
+    "cost": f"sum({COST})",
+    "unpriced": f"sum(iif(rates.model is null, {CONTEXT} + usage.output, 0))",
+    "reported": "sum(usage.reported_cost)",
+    "is_estimated": f"max(usage.known & {_ESTIMATED_BITS}) > 0",
+}
+RESPONSE_SUMS = ", ".join(_SUMS.values())
 """Selects the figures of responses, in the order of `response_figures`."""
 
-_SELECT_RESPONSES = """
-    with recursive {rates}
-    select {key}, {split}, count(distinct usage.session), {sums} from usage {join_rates} {join}
-    where usage.counted = 1 and {period} and {condition} group by 1, 2
+# Responses are summed by session first, in the order of the table. This needs no sorting, and most sessions belong to
+# one row as a whole, e.g. to one month, so that times are formatted twice for each session and not for each response.
+# It takes 60 % of the time. The sessions in several rows are listed in the last column.
+_SELECT_RESPONSES_OF_SESSIONS = f"""
+    with recursive {{rates}}, summed as (
+        select usage.session, usage.model, min(usage.at) as first, max(usage.at) as last,
+            {", ".join(f"{sql} as sum_{name}" for name, sql in _SUMS.items())}
+        from usage {JOIN_RATES} where usage.counted = 1 and {{period}} and {{is_selected}} group by {{inner_key}}
+    )
+    select {{first_key}}, {{last_key}}, {{split}}, count(distinct summed.session),
+        {", ".join(f"{'max' if name == 'is_estimated' else 'sum'}(sum_{name})" for name in _SUMS)},
+        json_group_array(summed.session)
+    from summed join sessions on sessions.key = summed.session {{join}} where {{condition}} group by 1, 2, 3
 """
-_JOIN_MODELS = "join usage_models on usage_models.key = usage.model"
+_SELECT_RESPONSES = f"""
+    with {RATES} select {{key}}, {{split}}, count(distinct usage.session), {RESPONSE_SUMS}
+    from usage {JOIN_RATES} join sessions on sessions.key = usage.session {{join}}
+    where usage.counted = 1 and {{period}} and {{condition}} group by 1, 2
+"""
+_JOIN_MODELS = "join usage_models on usage_models.key = {}.model"
 # Most sessions belong to one row as a whole, e.g. to one month. Their own counts are then added, which takes a third of
 # the time that counting their turns and calls takes. Only sessions with a relation have inherited turns.
 _SELECT_SPANS = """
@@ -86,14 +104,20 @@ _SELECT_CALLS = """
     left join turns on turns.session = tool_calls.session and turns.n = tool_calls.turn {join}
     where tool_calls.inherited = 0 and tool_calls.entry is not null and {period} and {condition} group by 1, 2
 """
-# A turn belongs to the first model that answered it, and a call to the model that made it.
-_MODEL_OF_TURN = """
+# A turn belongs to the first model that answered it, and a call to the model that made it. Where entries do not name
+# the model, the first response of the session does.
+_MODEL_OF_SESSION = f"""
+    coalesce((
+        select usage_models.model from usage {_JOIN_MODELS.format("usage")} where usage.session = sessions.key limit 1
+    ), sessions.model)
+"""
+_MODEL_OF_TURN = f"""
     coalesce((
         select model from entries where session = turns.session and seq between first_seq and last_seq
             and role = 'assistant' and model != '' order by seq limit 1
-    ), sessions.model)
+    ), {_MODEL_OF_SESSION})
 """
-_MODEL_OF_CALL = "coalesce(nullif(entries.model, ''), sessions.model)"
+_MODEL_OF_CALL = f"coalesce(nullif(entries.model, ''), {_MODEL_OF_SESSION})"
 _JOIN_CALLING_ENTRY = "join entries on entries.key = tool_calls.entry"
 _HAS_ONE_MODEL = """
     sessions.key not in (select session from usage group by session having min(usage.model) != max(usage.model))
@@ -165,15 +189,16 @@ class UsageStatistics:
         """
         query = Query.parse(query) if isinstance(query, str) else query
         table = load_table()
+        # A turn may have several tools or none, so the rows of tools do not add up to the totals.
+        key, split = ("", "model") if by == "model" else (by, split)
         with self._store.snapshot():
             sessions = self._find_sessions(query, now or datetime.now(UTC))
-            collector = _Collector(self._store, by, split, sessions, period, table)
+            collector = _Collector(self._store, key, split, sessions, period, table, is_everything=not query)
             rows = collector.collect()
-            if by in ("model", "tool"):  # a turn may have several models or tools, or none
-                summed = _Collector(self._store, "", "", sessions, period, table).collect()
-            else:
-                summed = rows
+            summed = collector.collect_all() if by == "tool" else rows
             totals = add_figures(row.figures for row in summed)._replace(sessions=collector.count_sessions())
+        if by == "model":
+            rows = [StatisticsRow(row.split, row.figures) for row in rows]
         return Statistics(by, tuple(_sort_rows(by, rows)), totals, table.info)
 
     def _find_sessions(self, query: Query, now: datetime) -> Condition:
@@ -250,13 +275,24 @@ class _Collector:
     """Collects the figures of one dimension. Without a dimension, all figures are in one row."""
 
     def __init__(
-        self, store: Store, by: str, split: str, sessions: Condition, period: Period, table: PriceTable
+        self,
+        store: Store,
+        by: str,
+        split: str,
+        sessions: Condition,
+        period: Period,
+        table: PriceTable,
+        *,
+        is_everything: bool,
     ) -> None:
         self._store = store
+        self._is_everything = is_everything
+        "Says that `sessions` matches all sessions that are not in the trash."
         self._by = by
         self._split = split
         self._sessions = sessions
         self._period = period
+        self._table = table
         self._models: list[UsedModel] = list_models(store, table)
         self._roots = f"with recursive {ROOTS}" if by == "session" else ""
         self._join_root = _JOIN_ROOT if by == "session" else ""
@@ -264,11 +300,15 @@ class _Collector:
     def collect(self) -> list[StatisticsRow]:
         figures: dict[_RowKey, Figures] = {}
         if self._by != "tool":
-            for key, split, sessions, *numbers in self._select_responses():
-                figures[key or "", split] = response_figures(numbers)._replace(sessions=sessions)
+            self._add_responses(figures)
         self._add_turns_and_calls(figures)
         rows = ((_label(self._by, key), figure, split) for (key, split), figure in figures.items())
         return [StatisticsRow(*row) for row in rows]
+
+    def collect_all(self) -> list[StatisticsRow]:
+        """Collect the figures without a dimension."""
+        conditions = (self._sessions, self._period, self._table)
+        return _Collector(self._store, "", "", *conditions, is_everything=self._is_everything).collect()
 
     def count_sessions(self) -> int:
         """Return how many sessions have a turn or a response in the period. The sum of the rows may be larger."""
@@ -283,7 +323,7 @@ class _Collector:
 
     def _add_turns_and_calls(self, figures: dict[_RowKey, Figures]) -> None:
         counted: dict[_RowKey, Figures] = {}
-        if self._by in ("tool", "model"):
+        if self._by == "tool":
             self._count_calls(counted, self._sessions)
         else:
             others = Condition(_IS_ONE_OF, (encode(self._count_whole_sessions(counted)).decode(),))
@@ -293,8 +333,6 @@ class _Collector:
             before = figures.get(key, Figures())
             sessions = max(before.sessions, counts.sessions)
             figures[key] = add_figures([before, counts])._replace(sessions=sessions)
-        if self._by == "model":
-            self._add_turns_by_model(figures)
 
     def _count_whole_sessions(self, counted: dict[_RowKey, Figures]) -> list[int]:
         """Count the sessions that belong to one row as a whole, and return the others."""
@@ -304,7 +342,7 @@ class _Collector:
             is_of_one_split=_HAS_ONE_MODEL if is_by_model else "1",
             first_key=self._turn_key("spans.first"),
             last_key=self._turn_key("spans.last"),
-            split="sessions.model" if is_by_model else _SESSION_KEYS[self._split],
+            split=_MODEL_OF_SESSION if is_by_model else _SESSION_KEYS[self._split],
             seconds=_ACTIVE_SECONDS,
             join=self._join_root,
             condition=self._sessions.sql,
@@ -341,50 +379,65 @@ class _Collector:
 
     def _count_calls(self, counted: dict[_RowKey, Figures], sessions: Condition) -> None:
         """Count the calls. A call belongs to the time at which its turn began."""
-        keys = {"tool": "tool_calls.name", "model": _MODEL_OF_CALL}
+        is_by_tool, is_by_model = self._by == "tool", self._split == "model"
+        moment = "coalesce(turns.started_at, sessions.created_at)"  # a call before the first prompt has no turn
         period = self._period.turns_condition()
         sql = _SELECT_CALLS.format(
             roots=self._roots,
-            # A call before the first prompt has no turn.
-            key=keys.get(self._by) or self._turn_key("coalesce(turns.started_at, sessions.created_at)"),
-            split=_MODEL_OF_CALL if self._split == "model" else _SESSION_KEYS[self._split],
-            join=_JOIN_CALLING_ENTRY if "model" in (self._by, self._split) else self._join_root,
+            key="tool_calls.name" if is_by_tool else self._turn_key(moment),
+            split=_MODEL_OF_CALL if is_by_model else _SESSION_KEYS[self._split],
+            join=_JOIN_CALLING_ENTRY if is_by_model else self._join_root,
             period=period.sql,
             condition=sessions.sql,
         )
         for key, split, count, calls, errors in self._store.rows(sql, *period.values, *sessions.values):
-            sessions_of_row = count if self._by in keys else 0
+            sessions_of_row = count if is_by_tool else 0
             _add_counts(counted, (key or "", split), Figures(sessions_of_row, tool_calls=calls, errors=errors))
 
-    def _select_responses(self) -> list[Any]:
-        names = {**_SESSION_KEYS, "model": "usage_models.model"}
-        key = names.get(self._by) or _time_key(self._by, "usage.at, 'unixepoch'")
-        joins = f"join sessions on sessions.key = usage.session {self._join_root}"
-        if "model" in (self._by, self._split):
-            joins += f" {_JOIN_MODELS}"
+    def _add_responses(self, figures: dict[_RowKey, Figures]) -> None:
+        divided: list[int] = []
+        for first_key, last_key, split, sessions, *numbers, keys in self._select_responses_of_sessions():
+            if first_key == last_key:
+                figures[first_key or "", split] = response_figures(numbers)._replace(sessions=sessions)
+            else:
+                divided += decode(keys)
+        for key, split, sessions, *numbers in self._select_responses(divided) if divided else ():
+            _add_counts(figures, (key or "", split), response_figures(numbers)._replace(sessions=sessions))
+
+    def _select_responses_of_sessions(self) -> list[Any]:
+        has_models = self._split == "model"
+        period = self._period.responses_condition()
+        is_selected = self._sessions.embed_in("usage.session in (select key from sessions where {0})")
+        # Almost all sessions are not in the trash, so selecting them first would only take time.
+        inner, outer = (Condition(), self._sessions) if self._is_everything else (is_selected, Condition())
+        sql = _SELECT_RESPONSES_OF_SESSIONS.format(
+            rates=f"{RATES}, {ROOTS}" if self._by == "session" else RATES,
+            period=period.sql,
+            is_selected=inner.sql,
+            inner_key="usage.session, usage.model" if has_models else "usage.session",
+            first_key=self._response_key("first"),
+            last_key=self._response_key("last"),
+            split="usage_models.model" if self._split == "model" else _SESSION_KEYS[self._split],
+            join=self._join_root + (_JOIN_MODELS.format("summed") if has_models else ""),
+            condition=outer.sql,
+        )
+        values = (*period.values, *inner.values, *outer.values)
+        return self._store.rows(sql, rates_parameter(self._models), *values)
+
+    def _select_responses(self, sessions: Sequence[int]) -> list[Any]:
+        """Return the sums of the responses of sessions that belong to several rows."""
         period = self._period.responses_condition()
         sql = _SELECT_RESPONSES.format(
-            rates=f"{RATES}, {ROOTS}" if self._by == "session" else RATES,
-            key=key,
-            split=names[self._split],
-            sums=RESPONSE_SUMS,
-            join_rates=JOIN_RATES,
-            join=joins,
+            key=self._response_key("usage.at"),
+            split="usage_models.model" if self._split == "model" else _SESSION_KEYS[self._split],
+            join=_JOIN_MODELS.format("usage") if self._split == "model" else "",
             period=period.sql,
-            condition=self._sessions.sql,
+            condition=_IS_ONE_OF,
         )
-        return self._store.rows(sql, rates_parameter(self._models), *period.values, *self._sessions.values)
+        return self._store.rows(sql, rates_parameter(self._models), *period.values, encode(list(sessions)).decode())
 
-    def _add_turns_by_model(self, figures: dict[_RowKey, Figures]) -> None:
-        period = self._period.responses_condition()
-        sql = f"""
-            select usage_models.model, count(distinct (entries.session << 32) + entries.turn)
-            from usage join entries on entries.key = usage.entry {_JOIN_MODELS}
-            join sessions on sessions.key = usage.session
-            where counted = 1 and {period.sql} and {self._sessions.sql} group by 1
-        """
-        for model, turns in self._store.rows(sql, *period.values, *self._sessions.values):
-            figures[model, ""] = figures[model, ""]._replace(turns=turns)
+    def _response_key(self, moment: str) -> str:
+        return _SESSION_KEYS.get(self._by) or _time_key(self._by, f"{moment}, 'unixepoch'")
 
     def _turn_key(self, moment: str) -> str:
         """Return the SQL of the key of a turn that began at this moment."""
