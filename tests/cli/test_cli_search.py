@@ -75,7 +75,7 @@ def test_list_as_json(cli: CommandLine, store: Store) -> None:
     store.summaries.set(session, "The retry was late.")
     store.sessions.pin([session])
     listed = cli("list", "--json").json
-    assert listed.keys() == {"schema", "sessions", "total", "archived"} | QUERY_FIELDS
+    assert listed.keys() == {"schema", "sessions", "total", "archived", "prices"} | QUERY_FIELDS
     (listed_session,) = listed["sessions"]
     assert listed_session.keys() == SESSION_FIELDS
     by_lifetime = {"cache_write_5m", "cache_write_1h"}

@@ -43,7 +43,9 @@ async def test_a_pinned_session_moves_to_the_top_and_back(filled_store: Store) -
         await wait_for_text(pilot, "Pinned  1", "Today  1")
         await pilot.press("end", "p")
         await wait_for_text(pilot, "Pinned  2", "★ [b]brackets")
-        assert line_of(pilot, "Pinned") < line_of(pilot, "brackets") < line_of(pilot, "Today")
+        await wait_until(
+            pilot, lambda: line_of(pilot, "Pinned") < line_of(pilot, "★ [b]brackets") < line_of(pilot, "Today")
+        )
         await wait_until(pilot, lambda: "29 Sep" not in screen_text(pilot))  # its day has no heading any more
         await wait_until(pilot, lambda: selected_id(pilot) == OLD)
         await pilot.press("p")
