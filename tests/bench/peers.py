@@ -13,6 +13,7 @@ from bench import browser
 from bench.processes import BenchmarkError, isolated_environment
 
 OURS, HELLO, FAST_RESUME, AGENTSVIEW = "Backscroll", "hello", "fast-resume", "agentsview"
+CCUSAGE, CCUSAGE_VERSION = "ccusage", "18.0.11"
 
 
 class MeasuredProgram(NamedTuple):
@@ -65,6 +66,19 @@ def install_agentsview(folder: Path) -> MeasuredProgram:
     quiet = {"AGENTSVIEW_TELEMETRY_ENABLED": "0", "DO_NOT_TRACK": "1", "AGENTSVIEW_DISABLE_UPDATE_CHECK": "1"}
     no_daemon = {"AGENTSVIEW_NO_DAEMON": "1", "AGENTSVIEW_DATA_DIR": "{state}"}
     return MeasuredProgram(AGENTSVIEW, path, import_arguments=("sync",), extra_environment=quiet | no_daemon)
+
+
+def install_ccusage(folder: Path) -> Path:
+    """Install ccusage, which adds up the tokens of Claude Code, with npm. Newer versions need a native package."""
+    target = folder / f"{CCUSAGE}-{CCUSAGE_VERSION}"
+    path = target / "node_modules" / ".bin" / CCUSAGE
+    if not path.exists():
+        if shutil.which("npm") is None:
+            raise BenchmarkError(f"{CCUSAGE} cannot be installed: npm is missing")
+        print(f"Installing {CCUSAGE} {CCUSAGE_VERSION} …", file=sys.stderr, flush=True)
+        npm = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(target))
+        _run_or_fail(CCUSAGE, *npm, f"{CCUSAGE}@{CCUSAGE_VERSION}")
+    return path
 
 
 def _install(folder: Path, package: str, version: str, program: str) -> Path:

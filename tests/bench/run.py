@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import archive_targets, browser, home, rubichan_sync, scale, store_operations
+from bench import archive_targets, browser, home, rubichan_sync, scale, statistics_targets, store_operations
 from bench.table import ResultRow, describe_machine, format_markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
@@ -38,6 +38,11 @@ def bench_realistic(small: bool, runs: int) -> list[ResultRow]:
     return home.measure_realistic(FOLDER, 1 if small else runs, small=small)
 
 
+def bench_statistics(small: bool, runs: int) -> list[ResultRow]:
+    sizes = statistics_targets.SMALL_SIZES if small else statistics_targets.FULL_SIZES
+    return statistics_targets.measure(FOLDER, sizes, 1 if small else runs)
+
+
 def bench_scale(small: bool, runs: int) -> list[ResultRow]:
     return scale.measure(FOLDER, scale.SMALL_SIZES if small else scale.FULL_SIZES)
 
@@ -46,6 +51,7 @@ PARTS: dict[str, Callable[[bool, int], list[ResultRow]]] = {
     "archive": bench_archive,
     "realistic": bench_realistic,
     "browsing": bench_browser,
+    "statistics": bench_statistics,
     "store": bench_store,
     "sync": bench_sync,
 }

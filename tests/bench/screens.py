@@ -87,17 +87,30 @@ class MeasuredScreen(Pty):
 
     def time_until_output(self, pattern: re.Pattern[bytes]) -> float:
         """Return the seconds from the program's start until its output matches. The screen is built afterwards."""
+        return self._wait_for_output(pattern) - self._started_at
+
+    def time_key_until_output(self, key: str, pattern: re.Pattern[bytes]) -> float:
+        """Return the seconds from a key until the output after it matches."""
+        self.read(0)
+        self.raw = b""
+        pressed_at = time.perf_counter()
+        self.press(key)
+        return self._wait_for_output(pattern) - pressed_at
+
+    def _wait_for_output(self, pattern: re.Pattern[bytes]) -> float:
+        """Return when the output matched."""
+        began = time.perf_counter()
         self._is_deferring = True
         while not pattern.search(self.raw):
             if self._process.poll() is not None:
                 raise BenchmarkError("the program ended before its rows appeared")
-            if time.perf_counter() - self._started_at > TIMEOUT:
+            if time.perf_counter() - began > TIMEOUT:
                 raise BenchmarkError(f"no rows appeared within {TIMEOUT:.0f} s")
             self.read(0.05)
         shown_at, _ = self._pending_output[-1]
         self._is_deferring = False
         self._process_output()
-        return shown_at - self._started_at
+        return shown_at
 
     def time_key(self, keys: str) -> float | None:
         """Return the seconds until the rows that answer these keys are complete, or None if no row changed."""

@@ -95,6 +95,12 @@ def test_stats_of_words_in_tool_calls(cli: CommandLine) -> None:
     assert "nothing for" in corrected.err
 
 
+def test_the_end_of_time_is_no_end(cli: CommandLine) -> None:
+    totals = cli("stats", "--json").json["totals"]
+    for until in ("9999", "9999-12", "9999-12-31"):
+        assert cli("stats", "--until", until, "--json").json["totals"] == totals
+
+
 def test_stats_as_a_table(cli: CommandLine) -> None:
     result = cli("stats", "--by", "model")
     assert [row[0] for row in result.rows] == ["claude-opus-4-8", "mystery", "total"]

@@ -129,9 +129,12 @@ def _find_end(value: str | None) -> datetime | None:
     if start is None or value is None or _MOMENT.fullmatch(value.lower()):
         return start
     local = start.astimezone().replace(tzinfo=None)
-    if year_or_month := _YEAR_OR_MONTH.fullmatch(value):
-        months = local.month if year_or_month[2] else 12
-        end = local.replace(year=local.year + months // 12, month=months % 12 + 1)
-    else:
-        end = local + timedelta(days=1)
-    return end.astimezone(UTC)
+    try:
+        if year_or_month := _YEAR_OR_MONTH.fullmatch(value):
+            months = local.month if year_or_month[2] else 12
+            end = local.replace(year=local.year + months // 12, month=months % 12 + 1)
+        else:
+            end = local + timedelta(days=1)
+        return end.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None  # the end of time
