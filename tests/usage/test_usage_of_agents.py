@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -213,11 +215,89 @@ def count_gemini() -> TokenCounts:
     return TokenCounts(*map(sum, zip(*counts, strict=True)))
 
 
-@pytest.mark.parametrize(
-    ("name", "count"), [("claude", count_claude), ("pi", count_pi), ("qwen", count_qwen), ("gemini", count_gemini)]
-)
-def test_totals_equal_an_independent_count(
-    name: str, count: Callable[[], TokenCounts], store: Store, tmp_path: Path
-) -> None:
+def count_copilot() -> TokenCounts:
+    """Count each model call. An old session has no calls, and only its end has the input."""
+    events = [event for _, event in read_lines("copilot")]
+    calls = [event["data"]["usage"] for event in events if event.get("type") == "session.usage_record"]
+    counted = {call["model"] for call in calls}
+    for event in events:
+        for model, metrics in event.get("data", {}).get("modelMetrics", {}).items():
+            if model not in counted:
+                calls.append(metrics["usage"])
+    cached = sum(call["cacheReadTokens"] for call in calls)
+    return TokenCounts(
+        sum(call["inputTokens"] for call in calls) - cached, cached, output=sum(call["outputTokens"] for call in calls)
+    )
+
+
+def count_atif() -> TokenCounts:
+    def list_metrics(trajectory: dict[str, Any]) -> Iterator[dict[str, int]]:
+        yield from (step["metrics"] for step in trajectory.get("steps", ()) if "metrics" in step)
+        for inner in trajectory.get("subagent_trajectories", ()):
+            yield from list_metrics(inner)
+
+    paths = (DATA / "atif").rglob("*.json")
+    metrics = [found for path in paths for found in list_metrics(json.loads(path.read_text()))]
+    cached = sum(step.get("cached_tokens", 0) for step in metrics)
+    prompts = sum(step["prompt_tokens"] for step in metrics)
+    return TokenCounts(prompts - cached, cached, output=sum(step["completion_tokens"] for step in metrics))
+
+
+FILE_COUNTS = {
+    "claude": count_claude,
+    "pi": count_pi,
+    "qwen": count_qwen,
+    "gemini": count_gemini,
+    "copilot": count_copilot,
+    "atif": count_atif,
+}
+
+
+@pytest.mark.parametrize("name", FILE_COUNTS)
+def test_totals_equal_an_independent_count(name: str, store: Store, tmp_path: Path) -> None:
     sync(store, SAMPLES[name](tmp_path))
-    assert totals(store) == count()
+    assert totals(store) == FILE_COUNTS[name]()
+
+
+DATABASE_COUNTS = {
+    "crush": "select sum(prompt_tokens), 0, sum(completion_tokens) from sessions",
+    "goose": "select sum(coalesce(accumulated_total_tokens, total_tokens, 0)), 0, 0 from sessions",
+    "llm": """
+        select sum(input_tokens - cached), sum(cached), sum(output_tokens) from (
+            select *, coalesce(json_extract(token_details, '$.prompt_tokens_details.cached_tokens'), 0) as cached
+            from turns)
+    """,
+    "opencode": """
+        select sum(json_extract(data, '$.tokens.input')), sum(json_extract(data, '$.tokens.cache.read')),
+            sum(json_extract(data, '$.tokens.output')) from message
+    """,
+}
+
+
+@pytest.mark.parametrize("name", DATABASE_COUNTS)
+def test_totals_equal_an_independent_count_in_a_database(name: str, store: Store, tmp_path: Path) -> None:
+    sample = SAMPLES[name](tmp_path)
+    with closing(sqlite3.connect(sample)) as connection:
+        inputs, cached, outputs = connection.execute(DATABASE_COUNTS[name]).fetchone()
+    sync(store, sample)
+    assert totals(store) == TokenCounts(inputs, cached, output=outputs)
+
+
+def test_totals_of_codex_equal_an_independent_count(store: Store, tmp_path: Path) -> None:
+    """A running total that appears again is the same response. Older forks copy lines; newer ones, whose lines are
+    numbered, have only their own."""
+    sync(store, SAMPLES["codex"](tmp_path))
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    thread = ""
+    for path, line in read_lines("codex"):
+        payload = line.get("payload", line)
+        if line.get("type") == "session_meta":
+            thread = str(path) if "ordinal" in line else payload.get("forked_from_id") or payload["id"]
+        info = payload.get("info") or {}
+        total = payload.get("thread_token_usage") or info.get("total_token_usage")
+        last = payload.get("usage") or info.get("last_token_usage")
+        if total and last:
+            counts[thread, json.dumps(total)] = last
+    names = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
+    inputs, cached, outputs, reasoning = (sum(usage.get(name, 0) for usage in counts.values()) for name in names)
+    assert totals(store) == TokenCounts(inputs - cached, cached, output=outputs, reasoning=reasoning)
