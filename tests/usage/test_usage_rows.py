@@ -183,6 +183,14 @@ def test_cache_writes_without_a_lifetime_are_taken_for_the_default_of_five_minut
     assert usage.estimated == ("cache_write_5m",)
 
 
+def test_cache_writes_of_which_only_some_have_a_lifetime_are_all_counted() -> None:
+    lifetimes = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 70}
+    usage = read_usage(claude_record(1, cache_creation_input_tokens=100, cache_creation=lifetimes))
+    assert usage is not None
+    assert usage[:6] == (4, 50, 30, 70, 20, None)
+    assert usage.estimated == ("cache_write_5m",)
+
+
 def test_codex_input_is_stored_without_its_cached_part() -> None:
     reader = CodexUsageReader()
     assert reader.read({"type": "turn_context", "payload": {"model": "gpt-5"}}) is None

@@ -22,12 +22,14 @@ def read_usage(record: Json) -> Usage | None:
     by_lifetime = as_dict(usage.get("cache_creation"))
     five_minutes = as_tokens(by_lifetime.get("ephemeral_5m_input_tokens"))
     one_hour = as_tokens(by_lifetime.get("ephemeral_1h_input_tokens"))
-    is_split = five_minutes is not None or one_hour is not None
+    # What has no lifetime is taken for five minutes, the default of the API.
+    rest = max((written or 0) - (five_minutes or 0) - (one_hour or 0), 0)
+    if rest or (five_minutes is None and one_hour is None):
+        five_minutes = None if written is None else (five_minutes or 0) + rest
     return Usage(
         as_tokens(usage.get("input_tokens")),
         as_tokens(usage.get("cache_read_input_tokens")),
-        # Five minutes are the default of the API.
-        five_minutes if is_split else written,
+        five_minutes,
         one_hour,
         as_tokens(usage.get("output_tokens")),
         as_tokens(as_dict(usage.get("output_tokens_details")).get("thinking_tokens")),
@@ -35,5 +37,5 @@ def read_usage(record: Json) -> Usage | None:
         "anthropic",
         as_str(message.get("id")),
         cost=as_micro_dollars(fields.get("costUSD")),
-        estimated=() if is_split or not written else ("cache_write_5m",),
+        estimated=("cache_write_5m",) if rest else (),
     )
