@@ -132,6 +132,13 @@ def prices_to_json(table: TableInfo) -> JsonObject:
     return {"version": table.version, "digest": table.digest, "date": table.date, "name": table.name}
 
 
+def current_prices_to_json() -> JsonObject:
+    """Return the rate table in use. It is loaded here, because a list on the terminal has no costs."""
+    from store.usage.prices import load_table
+
+    return prices_to_json(load_table().info)
+
+
 def turn_to_json(session_id: str, turn: Turn) -> JsonObject:
     return {
         "n": turn.n,

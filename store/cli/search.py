@@ -83,14 +83,12 @@ def list_sessions(
         tool_hits = _find_tool_hits(store, typed, limit) or _find_tool_hits(store, query, limit)
     archived = 0 if trash else store.sessions.count_archived(query)
     if as_json:
-        from store.usage.prices import load_table  # a list on the terminal has no costs
-
         output.emit_json(
             {
                 "sessions": json_output.sessions_to_json(store, page),
                 "total": total,
                 "archived": archived,
-                "prices": json_output.prices_to_json(load_table().info),
+                "prices": json_output.current_prices_to_json(),
                 **query_options.query_to_json(query),
                 **({"in_tool_output": [json_output.hit_to_json(hit) for hit in tool_hits]} if query.fts() else {}),
             }
