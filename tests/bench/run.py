@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import archive_targets, browser, home, rubichan_sync, scale, statistics_targets, store_operations
+from bench import archive_targets, browser, home, leak_scan, rubichan_sync, scale, statistics_targets, store_operations
 from bench.table import ResultRow, describe_machine, format_markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
@@ -43,6 +43,10 @@ def bench_statistics(small: bool, runs: int) -> list[ResultRow]:
     return statistics_targets.measure(FOLDER, sizes, 1 if small else runs)
 
 
+def bench_leaks(small: bool, runs: int) -> list[ResultRow]:
+    return leak_scan.measure(FOLDER, 5 if small else 100, 1 if small else runs)
+
+
 def bench_scale(small: bool, runs: int) -> list[ResultRow]:
     return scale.measure(FOLDER, scale.SMALL_SIZES if small else scale.FULL_SIZES)
 
@@ -54,6 +58,7 @@ PARTS: dict[str, Callable[[bool, int], list[ResultRow]]] = {
     "statistics": bench_statistics,
     "store": bench_store,
     "sync": bench_sync,
+    "leaks": bench_leaks,
 }
 SEPARATE_PARTS = {"scale": bench_scale}
 """Are only run when they are named, because they take very long."""
