@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,6 +32,9 @@ STEP_BYTES = 4 * 1024 * 1024
 
 MAX_IDLE_FILE_BYTES = 64 * 1024 * 1024
 """Larger files are only scanned on request, because the worker does nothing else meanwhile."""
+
+QUIET_SECONDS = 60.0
+"""A file that changed within this time is only scanned on request. What it says is in the records anyway."""
 
 _SELECT_PENDING = """
     select sessions.key, case when leak_progress.rules glob ?1 then leak_progress.seq else -2 end
@@ -200,7 +204,7 @@ class StoreScan:
             except (OSError, ValueError):
                 continue
             stamp = f"{status.st_size}:{status.st_mtime_ns}"
-            if known.get(name) == stamp or (self._is_idle and status.st_size > MAX_IDLE_FILE_BYTES):
+            if known.get(name) == stamp or (self._is_idle and _takes_long(status)):
                 continue
             self._scan_file(path, stamp)
             yield
@@ -238,6 +242,11 @@ class StoreScan:
             connection.executemany(
                 _INSERT_PLACE, [(name, *place[3:9], len(place.value), place.at) for name, place in rows]
             )
+
+
+def _takes_long(status: os.stat_result) -> bool:
+    """Return whether a file is large, or is being written to, so that it would be scanned again and again."""
+    return status.st_size > MAX_IDLE_FILE_BYTES or abs(time.time() - status.st_mtime) < QUIET_SECONDS
 
 
 def list_agent_files(store: Store) -> Iterator[Path]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from store.leaks.rule_table import RULES_BY_ID
@@ -38,3 +41,16 @@ def test_a_setting_turns_it_off_and_a_broken_config_file_does_not_stop_the_worke
     config_file().parent.mkdir(parents=True, exist_ok=True)
     config_file().write_text(text)
     assert run_idle_work(leaky_store) == []
+
+
+def test_an_idle_worker_leaves_files_that_are_being_written_to_the_command(store: Store, tmp_path: Path) -> None:
+    quiet, busy = tmp_path / "quiet.jsonl", tmp_path / "busy.jsonl"
+    for path in (quiet, busy):
+        path.write_text(RULES_BY_ID["aws-access-key"].example)
+    os.utime(quiet, (1_700_000_000, 1_700_000_000))
+    store.connection.execute("insert into sources (kind, locator) values ('claude', ?)", (str(tmp_path),))
+    for is_idle, expected in ((True, [quiet]), (False, [quiet, busy])):
+        for _ in store.leaks.begin_scan(is_idle=is_idle).steps():
+            pass
+        (leak,) = store.leaks.list_leaks()
+        assert {place.path for place in leak.places} == set(map(str, expected))
