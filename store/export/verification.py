@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from store.errors import NotFound, StoreError, Unreadable
+from store.errors import StoreError, Unreadable
 from store.export.options import EXPORT_FORMATS, ExportOptions
 from store.export.reader import DocumentReader
 from store.export.receipt import FoundReceipt, compute_document_digest, find_receipt, is_unchanged
@@ -29,8 +29,6 @@ StoreComparison = Literal["same", "heading", "text", "records", "missing", "unkn
 tags, notes and summary. "text": the conversation differs. "records": the store has other records of the session.
 "missing": the store does not have the session. "unknown": the receipt does not say enough.
 """
-
-_EXPORT_SOURCE_PREFIX = "backscroll:"
 
 
 class Verification(NamedTuple):
@@ -99,13 +97,10 @@ def _compare_bytes(data: bytes, heading: bytes, rest: bytes) -> StoreComparison:
 
 
 def _find_session(store: Store, session_id: str) -> Session | None:
-    """Return the session, or the copy of it that was read from an exported file."""
-    for name in (session_id, _EXPORT_SOURCE_PREFIX + session_id):
-        try:
-            return store.sessions.get(name)
-        except (NotFound, StoreError):
-            continue
-    return None
+    try:
+        return store.sessions.get(session_id)
+    except StoreError:  # it may be no id at all
+        return None
 
 
 def _parse_options(receipt: Mapping[str, Any]) -> ExportOptions | None:

@@ -152,3 +152,25 @@ def user_scope(app: str, user: str) -> str:
     A slash in the app's name is escaped. Otherwise user `b/c` of app `a` would be user `c` of app `a/b`.
     """
     return f"user:{app.replace('%', '%25').replace('/', '%2F')}/{user}"
+
+
+class KeptSummary(NamedTuple):
+    """Holds a version of the summary of a session that was exported."""
+
+    text: str
+    up_to_turn: int | None
+    origin: str
+    current: bool
+    created_at: str
+
+
+class KeptValues(NamedTuple):
+    """Holds what a person kept of a session that was exported."""
+
+    title: str = ""
+    pinned: bool = False
+    archived: bool = False
+    tags: tuple[str, ...] = ()
+    notes: tuple[tuple[int | None, str, str], ...] = ()
+    "Holds the entry, or None for the session, the text and the time of each note."
+    summaries: tuple[KeptSummary, ...] = ()

@@ -52,6 +52,7 @@ _TABLE = (
     SourceInfo("claude-ai", "claude.ai", Badge("ca", "$text-warning"), "claude_ai.source:ClaudeAI"),
     SourceInfo("opencode", "opencode", Badge("oc", "$text-accent"), "opencode.source:Opencode"),
     SourceInfo("openai-agents", "OpenAI Agents SDK", Badge("oa", "$text-primary"), "openai_agents.source:OpenAIAgents"),
+    SourceInfo("backscroll", "Backscroll export", Badge("bs", "$text-accent"), "backscroll.source:BackscrollExport"),
     SourceInfo("atif", "ATIF", Badge("at", "$text-secondary"), "atif.source:Atif"),
 )
 

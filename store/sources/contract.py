@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from store.conversations.derive import DerivedRows
     from store.model.entry import Json, NewEntry
+    from store.model.knowledge import KeptValues
     from store.model.session import Session, SessionFields
     from store.model.usage import Usage
     from store.sources.kit.write_plan import ForeignRows, WriteBackEdits, WritePlan
@@ -64,6 +65,7 @@ class Batch:
         "entries",
         "fields",
         "header",
+        "kept",
         "mark",
         "problems",
         "stamp",
@@ -80,6 +82,7 @@ class Batch:
         header: NewEntry | None = None,
         summary: ForeignSummary | None = None,
         archived: bool = False,
+        kept: KeptValues | None = None,
         stamp: str = "",
         mark: str = "",
         problems: list[Problem] | None = None,
@@ -95,6 +98,8 @@ class Batch:
         "The agent's own record of the session, which heads the chain; given with the first batch."
         self.summary = summary
         self.archived = archived
+        self.kept = kept
+        "Holds what a person kept of the session in another store; given with the first batch."
         self.stamp = stamp
         "Given with the last batch of a session whose ref has none."
         self.mark = mark

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from store.conversations.superseded import drop_if_duplicated
+from store.edits.kept import restore_kept
 from store.errors import Busy, StoreError, Unreadable, WriteFailed
 from store.model.identity import foreign_session_id
 from store.model.session import Session, SessionFields
@@ -467,6 +468,8 @@ class _TargetImport:
                 self._save_session(ref, destination, first)
             if not destination.is_elsewhere or writer.has_appended:
                 self._finish(writer, summary, self._versioned_stamp(last.stamp or ref.stamp), last.mark)
+            if first.kept is not None and _has_no_entries(destination.known):
+                restore_kept(self.store, writer.session, first.kept)
             if writer.has_recounted:
                 self._save_token_counts(writer.session, first.fields or {})
         except WriteFailed:

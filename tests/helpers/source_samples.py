@@ -18,7 +18,7 @@ from store import sources
 from store.store import Store
 
 DATA = Path(__file__).parents[1] / "data"
-FILE_SOURCES = ("claude", "codex", "pi", "gemini", "qwen", "copilot", "chatgpt", "claude-ai", "atif")
+FILE_SOURCES = ("claude", "codex", "pi", "gemini", "qwen", "copilot", "chatgpt", "claude-ai", "atif", "backscroll")
 JSONL_SOURCES = ("claude", "codex", "pi", "gemini", "qwen", "copilot")
 _DATABASE_BUILDERS = {
     kind.name.partition(" ")[0]: kind.build for kind in STORE_KINDS if not kind.name.endswith("first")

@@ -78,7 +78,7 @@ def _answer(cli: CommandLine, arguments: tuple[str, ...]) -> dict[str, Any]:
     return {"status": result.status, "answer": json.loads(result.out) if result.out else None}
 
 
-NEWER_SOURCES = ("atif", "openai-agents")
+NEWER_SOURCES = ("atif", "backscroll", "openai-agents")
 """Version 0.1.0, whose answers were recorded, could not read these."""
 
 

@@ -49,8 +49,8 @@ def export(
     """Write a conversation as a document: Markdown, HTML, JSON, ATIF, or the original records.
 
     Without -o, one session is printed. Several sessions are written to a folder, with an index. A document ends with a
-    receipt, which `backscroll verify` checks. Nothing is written if there are certain leaks, unless you choose --redact
-    or --allow-leaks.
+    receipt, which `backscroll verify` checks. `backscroll sync FILE` reads the JSON back. Nothing is written if there
+    are certain leaks, unless you choose --redact or --allow-leaks.
     """
     sessions = find_sessions(store, session_ids)
     options = ExportOptions(

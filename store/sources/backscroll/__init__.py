@@ -1,0 +1,1 @@
+"""This package reads sessions that Backscroll exported as JSON."""

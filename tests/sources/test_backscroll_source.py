@@ -1,0 +1,117 @@
+"""These tests check that an exported session is the same session after it is read into another store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from documents.export_sample import add_export_session
+from foreign_databases import sync_paths
+
+from store.export.options import ExportOptions
+from store.export.writing import export_to_file
+from store.model.session import Session
+from store.store import Store
+
+
+@pytest.fixture
+def other() -> Iterator[Store]:
+    with Store.memory() as store:
+        yield store
+
+
+def describe(store: Store, session: Session) -> list[object]:
+    """Return everything that two stores must agree on about a session."""
+    entries = [entry._asdict() for entry in store.chains.entries(session.key)]
+    for entry in entries:
+        record = entry["record"]
+        entry["record"] = None if record is None else store.records.get(record)
+        for name in ("key", "session", "parent"):
+            del entry[name]
+    calls = [(call.call_id, call.status, call.turn) for call in store.chains.tool_calls(session.key)]
+    notes = [(note.entry_seq, note.text, note.created_at) for note in store.notes.notes(session)]
+    versions = [
+        (one.text, one.up_to_turn, one.origin, one.current, one.created_at) for one in store.summaries.history(session)
+    ]
+    fields = (session.title, session.own_title, session.model, session.cwd, session.turns, session.tool_calls)
+    times = (session.created_at, session.pinned, session.archived, session.tokens_total)
+    return [fields, times, entries, calls, notes, versions, store.notes.tags(session)]
+
+
+def test_it_is_the_same_session_in_another_store(store: Store, other: Store, tmp_path: Path) -> None:
+    session = add_export_session(store)
+    store.sessions.set_title(session, "A better title")
+    store.summaries.set(session, "A second version.", up_to_turn=2)
+    store.sessions.pin([session])
+    store.secrets.set(session, "DOOR", "open sesame 42")
+    session = store.sessions.get(session.id)
+    path = tmp_path / "x.json"
+    export_to_file(store, session, ExportOptions("json"), path)
+    assert b"sesame" not in path.read_bytes()
+
+    sync_paths(other, path)
+    copy = other.sessions.get("backscroll:shop-1")
+    original, restored = describe(store, session), describe(other, copy)
+    for before, after in zip(original[2], restored[2], strict=True):  # type: ignore[call-overload]
+        if before["record"] is None:
+            after["record"] = None  # an entry without a record is its own record
+    assert restored == original
+    assert [child.id for child in other.sessions.children(copy.id)] == ["backscroll:shop-1/docs"]
+    assert other.secrets.names(copy) == []
+    assert [found.id for found in other.sessions.matching("tax")[0]] == ["backscroll:shop-1"]
+
+
+def test_a_second_sync_changes_nothing_and_keeps_later_edits(store: Store, other: Store, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    export_to_file(store, add_export_session(store), ExportOptions("json"), path)
+    sync_paths(other, path)
+    session = other.sessions.get("backscroll:shop-1")
+    other.sessions.set_title(session, "Mine")
+    other.notes.untag([session], ["billing"])
+    path.write_bytes(path.read_bytes() + b"\n")
+    sync_paths(other, path)
+    session = other.sessions.get("backscroll:shop-1")
+    assert (session.title, other.notes.tags(session), len(other.notes.notes(session))) == ("Mine", [], 2)
+    assert [child.relation for child in other.sessions.children(session.id)] == ["delegate"]
+
+
+def test_an_excerpt_is_another_session(store: Store, other: Store, tmp_path: Path) -> None:
+    session = add_export_session(store)
+    export_to_file(store, session, ExportOptions("json", turns=(2, 2), tools=False), tmp_path / "x.json")
+    sync_paths(other, tmp_path / "x.json")
+    (copy,) = other.sessions.newest()
+    assert copy.id.startswith("backscroll:shop-1~")
+    assert (copy.turns, copy.tool_calls) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"entries": [7, None, {"parts": [1, {"type": "text", "text": 5}, {"type": "tool_call"}], "tokens": "x"}]},
+        {"entries": [{"kind": "header", "seq": 5}, {"record": {"base64": "%"}}, {"record": 99}, {"record": []}]},
+        {"kept": {"tags": [1, ""], "notes": [1, {"text": "x", "entry_seq": 999}], "summaries": [{"text": 1}]}},
+        {"kept": {"summaries": [{"text": "a", "current": True, "up_to_turn": 9**9}, {"text": "b", "current": True}]}},
+        {"session": {"id": "x", "tokens_total": -1, "cost": "much", "cwd": 7, "created_at": "noon"}},
+        {"sub_agents": [{"session": {"id": "shop-1"}}, {"session": 7}, 7]},
+        {"session": []},
+    ],
+    ids=str,
+)
+def test_a_file_that_anyone_wrote_does_no_harm(
+    store: Store, other: Store, tmp_path: Path, change: dict[str, object]
+) -> None:
+    path = tmp_path / "x.json"
+    export_to_file(store, add_export_session(store), ExportOptions("json"), path)
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | change, separators=(",", ":")))
+    sync_paths(other, path)
+    assert other.sessions.newest()
+
+
+def test_a_newer_format_is_a_problem(store: Store, other: Store, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    export_to_file(store, add_export_session(store), ExportOptions("json"), path)
+    path.write_text(path.read_text().replace('{"backscroll_export":1,', '{"backscroll_export":2,', 1))
+    sync_paths(other, path)
+    assert other.sessions.newest() == []
