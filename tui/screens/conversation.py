@@ -530,6 +530,11 @@ class ConversationPane(Horizontal):
         if entry is not None:
             self.post_message(self.EntryRequested(entry))
 
+    @property
+    def selected_seq(self) -> int | None:
+        """The sequence number of the selected entry."""
+        return self._selected_entry.seq if self._selected_entry is not None else None
+
     def load_selected_record(self) -> None:
         """Load the record of the selected entry, because its pane became visible."""
         if self._selected_entry is not None:

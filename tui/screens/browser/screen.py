@@ -25,6 +25,7 @@ from textual.widgets import Static
 from store.model.session import Session, entry_id
 from store.search.list_rows import EMPTY_GROUP, SessionListLayout
 from store.search.query import Query
+from store.text.sanitize import sanitize
 from tui.messages import Copy
 from tui.render.browser_notices import explain_hidden_session, render_breadcrumb
 from tui.screens.browser.comparisons import COMPARE_TOOLTIP, Comparisons
@@ -155,6 +156,7 @@ class BrowserScreen(SessionListScreen[None]):
         ),
         # The conversation has these keys, too. Only an item that is read has links.
         _session_binding("V", "changes", "Changes", "Show the files that the session changed"),
+        _session_binding("W", "export", "Export", "Export the session, this turn or this answer to a file"),
         _session_binding("O", "open_links", "Open link", "Open a path or an address, after the session was opened"),
         _pane_binding("tab", "next_pane(1)", "next", "Next pane", "Go to the pane on the right"),
         _pane_binding("shift+tab", "next_pane(-1)", "previous", "Previous pane", "Go to the pane on the left"),
@@ -561,6 +563,17 @@ class BrowserScreen(SessionListScreen[None]):
 
         if (session := self.current_session) is not None:
             self.app.push_screen(ChangesScreen(self._store, session), self.open_entry)
+
+    def action_export(self) -> None:
+        from tui.dialogs.session_export import SessionExportDialog
+
+        def report(path: str | None) -> None:
+            if path is not None:
+                self.notify(f"Exported to {sanitize(path)}.", timeout=4, markup=False)
+
+        if (session := self.current_session) is not None:
+            place = (self._selected_turn, self.conversation.selected_seq) if self.is_reading else (None, None)
+            self.app.push_screen(SessionExportDialog(self._store, session, *place), report)
 
     def action_open_links(self) -> None:
         self.notify("Open the session first.", timeout=3, markup=False)
