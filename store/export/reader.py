@@ -284,7 +284,7 @@ class DocumentReader:
         elif entry.kind == "compaction":
             yield Notice(entry, "The conversation was compacted", mask(entry.text))
         else:
-            is_prompt = turn.n > 0 and entry is turn.entries[0]
+            is_prompt = self.is_prompt(turn, entry)
             author = "" if entry.author == UNKNOWN_USER else mask(entry.author)
             speaker = author or _ROLE_LABELS.get(entry.role, entry.role)
             if is_prompt and entry.text.strip():
@@ -293,6 +293,11 @@ class DocumentReader:
             for part in entry.parts:
                 if not (is_prompt and isinstance(part, Text)):
                     yield from self._iter_part(session, entry, part, speaker, calls, paired)
+
+    def is_prompt(self, turn: Turn, entry: Entry) -> bool:
+        """Return whether an entry begins its turn. If only one entry is exported, the first one may be another."""
+        is_first = turn.n > 0 and entry.seq == turn.entries[0].seq
+        return is_first and (self.options.entry is None or (entry.role == "user" and entry.text == turn.prompt))
 
     def _iter_event(self, entry: Entry) -> Iterator[Item]:
         if is_bookkeeping(entry.text):

@@ -107,7 +107,7 @@ def _describe_entry(reader: DocumentReader, turn: Turn, entry: Entry, records: d
         "seq": entry.seq,
         "kind": entry.kind,
         "role": entry.role,
-        "is_prompt": turn.n > 0 and entry.seq == turn.entries[0].seq,
+        "is_prompt": reader.is_prompt(turn, entry),
         "author": reader.mask(entry.author),
         "model": entry.model,
         "message_key": entry.message_key,

@@ -160,7 +160,9 @@ def test_chosen_turns_tools_and_thinking(store: Store, tmp_path: Path) -> None:
     assert "The tax may be missing." not in page.text
     assert "Nothing to change." not in page.text
     one_answer = ExportOptions("html", entry=7)
-    assert Page(export_html(store, session, tmp_path / "1.html", one_answer)).find("section", "id") == ["turn-1"]
+    page = Page(export_html(store, session, tmp_path / "1.html", one_answer))
+    assert page.find("section", "id") == ["turn-1"]
+    assert "said prompt" not in page.find("div", "class")
 
 
 # ── in a real browser ─────────────────────────────────────────────────────────────────────────────

@@ -39,7 +39,10 @@ async def open_dialog(pilot: Pilot[Any], *, from_conversation: bool = False) -> 
     await wait_for_text(pilot, "Why does it fail?")
     if from_conversation:
         await pilot.press("enter")
-        await wait_for_text(pilot, "The second answer.")
+        browser = pilot.app.screen
+        assert isinstance(browser, BrowserScreen)
+        # A wide list shows the conversation before it is opened.
+        await wait_until(pilot, lambda: browser.is_reading and browser.conversation.selected_seq is not None)
     await pilot.press("W")
     await wait_for_text(pilot, "Export Why does it fail?", "markdown · the session", "## Turn 1")
     assert isinstance(pilot.app.screen, SessionExportDialog)
