@@ -43,8 +43,18 @@ def watch_changes(connection: sqlite3.Connection) -> Counter[Operation]:
     return counter
 
 
+def refuse_prevented_change(connection: sqlite3.Connection, triggers: Sequence[str]) -> None:
+    """Raise Refused if the statement before did not change its row by itself.
+
+    A trigger can prevent that and change another row of the table in its place. Then as many rows change as planned.
+    """
+    (changed,) = connection.execute("select changes()").fetchone()  # rows that triggers change are not counted
+    if not changed:
+        raise Refused(_describe_effect("would prevent the change", triggers))
+
+
 def refuse_side_effects(counter: Counter[Operation], changes: Iterable[RowChange], triggers: Sequence[str]) -> None:
-    """Raise Refused if other rows changed than planned, or if a trigger prevented a change."""
+    """Raise Refused if other rows changed than planned."""
     planned = Counter(_operation(change) for change in changes)
     if counter == planned:
         return
@@ -52,8 +62,11 @@ def refuse_side_effects(counter: Counter[Operation], changes: Iterable[RowChange
     for (table, _), rows in (counter - planned).items():
         unplanned[table] += rows
     also = ", ".join(f"{rows} of {table}" for table, rows in sorted(unplanned.items()))
-    effect = f"would also change other rows ({also})" if also else "would prevent the change"
-    raise Refused(f"{describe_triggers(triggers)} {effect}. Nothing was written. Edit the session in its agent.")
+    raise Refused(_describe_effect(f"would also change other rows ({also})", triggers))
+
+
+def _describe_effect(effect: str, triggers: Sequence[str]) -> str:
+    return f"{describe_triggers(triggers)} {effect}. Nothing was written. Edit the session in its agent."
 
 
 def describe_triggers(triggers: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from store.sources.kit.private_copy import read_super_journal
 from store.sources.kit.stamps import sidecar_path
 from store.sources.kit.write_plan import CascadeRule, RowChange, SecretText
 from store.write_back.processes import find_processes_using
-from store.write_back.side_effects import refuse_side_effects, watch_changes
+from store.write_back.side_effects import refuse_prevented_change, refuse_side_effects, watch_changes
 
 BACKUPS_KEPT = 5
 LOCK_TIMEOUT_SECONDS = 1.0
@@ -311,6 +311,7 @@ def swap_rows(locator: str, changes: Sequence[RowChange], *, exclusive: bool) ->
             for change in changes:
                 verify_unchanged(rows, change, locator)
                 rows.write(change)
+                refuse_prevented_change(rows.connection, rows.triggers(changes))
             refuse_side_effects(counter, changes, rows.triggers(changes))
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "") or ""

@@ -23,6 +23,18 @@ from store.store import Store
 ANSWER = pingu_native_response({"type": "message", "content": "hi"})
 DELETE_TURNS = "create trigger cleanup after update on sessions begin delete from turns; end"
 PREVENT = "create trigger guard before update on sessions begin select raise(ignore); end"
+CHANGE_ANOTHER = """
+    create trigger swap before update on sessions when new.id = 's' begin
+        update sessions set title = 'never given' where id = 'z';
+        select raise(ignore);
+    end
+"""
+CHANGE_DIFFERENTLY = """
+    create trigger swap before update on sessions when new.title <> 'never given' begin
+        update sessions set title = 'never given' where id = new.id;
+        select raise(ignore);
+    end
+"""
 REPLACE_TURN = """
     create trigger rewrite after update on sessions begin
         insert or replace into turns (id, session_id, user_message, response_json) values (1, new.id, 'never said', '');
@@ -39,6 +51,7 @@ CHAIN = """
 def case(store: Store, tmp_path: Path) -> WriteBackCase:
     path = make_database(tmp_path / "pingu.db", PINGU_SCHEMA + PINGU_MEMORIES_SCHEMA, wal=True)
     add_pingu_session(path, "s", ("hello", ANSWER), ("again", ANSWER), title="Theirs")
+    add_pingu_session(path, "z", title="Another")
     insert_row(path, "memories", content="Likes tea")
     return WriteBackCase(store, path).set_title()
 
@@ -56,10 +69,12 @@ def check_nothing_changes(case: WriteBackCase, error: type[StoreError], message:
     [
         (DELETE_TURNS, r"The trigger cleanup .* would also change other rows \(2 of turns\)"),
         (PREVENT, "The trigger guard .* would prevent the change"),
+        (CHANGE_ANOTHER, "The trigger swap .* would prevent the change"),
+        (CHANGE_DIFFERENTLY, "The trigger swap .* would prevent the change"),
         (REPLACE_TURN, "The trigger rewrite|UNIQUE constraint failed"),
         (CHAIN, r"The trigger first .* would also change other rows \(1 of log, 2 of turns\)"),
     ],
-    ids=["delete", "prevent", "replace", "chain"],
+    ids=["delete", "prevent", "change another", "change differently", "replace", "chain"],
 )
 def test_a_trigger_that_does_more_than_planned(case: WriteBackCase, trigger: str, effect: str) -> None:
     planned = case.preview()
