@@ -32,6 +32,7 @@ __all__ = [
     "Json",
     "KeyFileUnsafe",
     "KeyringUnavailable",
+    "LeaksFound",
     "LearnResult",
     "NewEntry",
     "NewRecord",
@@ -46,6 +47,7 @@ __all__ = [
     "RebuildResult",
     "Recorder",
     "Refused",
+    "ScanFailed",
     "SecretDamaged",
     "SecretInfo",
     "SecretLocked",
@@ -80,8 +82,8 @@ _NAMES_BY_MODULE = {
     "store.edits.facts": "FactsDiff LearnResult",
     "store.errors": (
         "AlreadyExists Ambiguous BadValue Busy ChangedMeanwhile Damaged KeyFileUnsafe"
-        " KeyringUnavailable NotFound NothingToUndo Refused SecretDamaged SecretLocked StoreError TooNew Unreadable"
-        " WriteFailed WrongPassphrase"
+        " KeyringUnavailable LeaksFound NotFound NothingToUndo Refused ScanFailed SecretDamaged SecretLocked StoreError"
+        " TooNew Unreadable WriteFailed WrongPassphrase"
     ),
     "store.model.entry": (
         "Attachment Entry Json NewEntry NewRecord Opaque PairedCall Part StoredMessage Text Thinking Tokens ToolCall"
@@ -110,9 +112,11 @@ if TYPE_CHECKING:
         Damaged,
         KeyFileUnsafe,
         KeyringUnavailable,
+        LeaksFound,
         NotFound,
         NothingToUndo,
         Refused,
+        ScanFailed,
         SecretDamaged,
         SecretLocked,
         StoreError,

@@ -70,7 +70,7 @@ def test_keys_wait_for_a_conversation_that_takes_long_to_open(store_path: Path) 
     with Terminal(SLOW_BROWSER, str(store_path), "1.5", "0.2", columns=120) as terminal:
         terminal.wait_for_text("2 sessions", "A calm answer")
         terminal.press("j\r")
-        terminal.wait_for_text("Next error")
+        terminal.wait_for_text("Errors")
         terminal.press("gei")
         terminal.wait_for_text("Go to turn", "did the narwhal")
 

@@ -22,6 +22,7 @@ from store.usage.rederive import rederive_usage
 from store.usage.stale import count_without_usage
 
 WITH_USAGE = {
+    "backscroll",
     "pingu",
     "claude",
     "codex",

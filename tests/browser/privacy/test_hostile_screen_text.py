@@ -273,7 +273,7 @@ def read(path: Path, texts: list[str]) -> bytes:
     with Terminal(BROWSE, str(path), json.dumps(texts), columns=160, rows=90) as terminal:
         terminal.wait_for_text("1 session", "title")
         terminal.press("\r")
-        terminal.wait_for_text("the end", last, "Next error")
+        terminal.wait_for_text("the end", last, "Errors")
         terminal.press("g")
         terminal.wait_for_text("prompt", "p00", last)
         terminal.press("3" + "j" * 3 * len(texts))
@@ -293,7 +293,7 @@ def read(path: Path, texts: list[str]) -> bytes:
         terminal.press("\x1b")
         terminal.wait_until_gone("All calls of this session")
         terminal.press("q")
-        terminal.wait_for_text("Next error")
+        terminal.wait_for_text("Errors")
         terminal.press("r")
         terminal.wait_for_text("Resume in", "written with the Python library")
         terminal.press(QUIT)
