@@ -201,12 +201,24 @@ def _open_without_links(path: Path) -> BinaryIO:
         opened_status = os.fstat(file.fileno())
         _check_regular(path, opened_status)
         # A hard link that was there only for a moment shows no second name any more.
-        if not os.path.samestat(status, opened_status):
+        if not os.path.samestat(status, opened_status) or _has_lost_its_name(file, path.name):
             raise Refused(f"{path.name!r} was replaced while it was opened. Try again.")
     except Refused:
         file.close()
         raise
     return file
+
+
+def _has_lost_its_name(file: BinaryIO, name: str) -> bool:
+    """Return whether an open file was renamed or removed since it was opened, if the system can say it.
+
+    A file that has one name, and still has the name by which it was opened, has no other name elsewhere.
+    """
+    try:
+        current_path = os.readlink(f"/proc/self/fd/{file.fileno()}")
+    except OSError:  # not Linux
+        return False
+    return os.path.basename(current_path) != name
 
 
 def _check_regular(path: Path, status: os.stat_result) -> None:

@@ -6,12 +6,14 @@ import os
 import re
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from store.edits import published as published_files
 from store.errors import BadValue, NotFound, Refused, StoreError
 from store.model.session import Session
 from store.store import Store
@@ -263,9 +265,11 @@ def repeat_in_thread(action: Callable[[], object]) -> Iterator[None]:
 
 
 def count_reads(store: Store, public_id: str, attempts: int) -> dict[str, int]:
-    """Open a published file again and again, and count the contents that were read."""
+    """Open a published file so many times, and then until it was read once. Count the contents that were read."""
     contents: dict[str, int] = {}
-    for _ in range(attempts):
+    deadline = time.monotonic() + 60
+    while attempts > 0 or (not contents and time.monotonic() < deadline):
+        attempts -= 1
         with suppress(NotFound, Refused), store.open_published(public_id) as file:
             content = file.read().decode()
             contents[content] = contents.get(content, 0) + 1
@@ -279,6 +283,15 @@ def test_an_opened_file_stays_the_file_that_was_checked(store: Store, session: S
         (folder / "report.txt").symlink_to("../outside.txt")
         assert (file.name, file.read()) == (str(folder / "report.txt"), b"in the folder")
     assert file.closed
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not say what an open file is called")
+def test_a_file_that_was_replaced_since_it_was_opened_is_noticed(folder: Path) -> None:
+    with (folder / "report.txt").open("rb") as file:
+        assert not published_files._has_lost_its_name(file, "report.txt")
+        (folder / "new").write_text("another")
+        (folder / "new").rename(folder / "report.txt")
+        assert published_files._has_lost_its_name(file, "report.txt")
 
 
 @pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
