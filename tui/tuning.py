@@ -88,7 +88,7 @@ class ProcessTuning:
         gc.enable()
 
     def collect_old_objects(self) -> None:
-        """Collect old objects, too, if there may be many. Call this while nobody presses a key."""
+        """Collect old objects, too, if there may be many. Call this while no key is pressed."""
         if self.is_active and gc.get_count()[2] > FULL_COLLECTION_THRESHOLD:
             gc.collect()
 

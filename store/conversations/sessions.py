@@ -198,7 +198,7 @@ class Sessions:
     def count_trashed(self, query: Query, *, now: datetime | None = None) -> int:
         """Count the sessions that match the query but are left out because they are in the trash.
 
-        A query with words has none: nobody looks for what was thrown away, and it would have to be searched.
+        A query with words has none, because the trash would have to be searched at every letter.
         """
         return 0 if query.terms or query.shows_trash else self._count_hidden("deleted = 1", query, now)
 

@@ -24,7 +24,7 @@ FILE_SUFFIXES: dict[ExportFormat, str] = {
 class ExportOptions:
     format: ExportFormat
     turns: tuple[int, int] | None = None
-    "Holds the first and the last turn. None stands for all, with what came before the first prompt."
+    "Holds the first and the last turn. None means all turns, and what came before the first prompt."
     entry: int | None = None
     "Is the seq of the only entry to export, such as one answer."
     tools: bool = True
@@ -46,7 +46,7 @@ class ExportOptions:
 
 
 def parse_turns(text: str) -> tuple[int, int]:
-    """Return the turns that `3`, `3-7`, `3-` or `-7` stands for."""
+    """Return the turns that `3`, `3-7`, `3-` or `-7` means."""
     first, dash, last = text.strip().partition("-")
     try:
         start = int(first) if first else 1

@@ -1,6 +1,6 @@
 """This module checks an exported file: whether it is unchanged, and whether it is a true excerpt of its session.
 
-A digest shows that nobody changed the file by accident, but a person who forges a file can compute a new one. So the
+A digest shows that the file was not changed by accident, but a person who forges a file can compute a new one. So the
 session is also exported again, with the options and up to the entries that the receipt names, and the two are compared
 byte by byte.
 """

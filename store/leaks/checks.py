@@ -96,7 +96,7 @@ def is_basic_credentials(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value stands for a real one: it names itself an example, is a template, or hardly varies."""
+    """Return whether a value is a placeholder: it calls itself an example, is a template, or hardly varies."""
     folded = value.lower()
     return (
         value.startswith(_TEMPLATE_MARKS)

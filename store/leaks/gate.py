@@ -36,7 +36,7 @@ class FoundLeak:
     rule: str
     tier: Tier
     number: int
-    "Numbers the values in a document, so that a reader sees which masks stand for the same one."
+    "Numbers the values in a document, so that a reader sees which masks hide the same one."
     count: int = 0
     places: dict[str, None] = field(default_factory=dict)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,13 +53,6 @@ class _Trajectory(NamedTuple):
                 yield from inner.sub_agents()
 
 
-@lru_cache(maxsize=1)
-def _load(path: Path, stamp: str) -> tuple[Mapping[str, Json], tuple[Problem, ...]]:
-    """Return the content of a file. The last file is cached, because its sub-agents are read after it."""
-    problems: list[Problem] = []
-    return as_dict(jsonl.read_json_file(path, problems)), tuple(problems)
-
-
 class AtifReader(SourceReader):
     def __init__(self, root: Path, source: Atif) -> None:
         super().__init__()
@@ -74,7 +66,7 @@ class AtifReader(SourceReader):
             if not has_schema_version(path):
                 continue
             stamp = jsonl.plain_file_stamp(path)
-            value, problems = _load(path, stamp)
+            value, problems = jsonl.load_json_file(path, stamp)
             self.problems += problems
             if not self._source.is_mine(value):
                 if not problems:
@@ -91,7 +83,7 @@ class AtifReader(SourceReader):
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
         path = self._paths[ref.native_id]
-        value, _ = _load(path, jsonl.plain_file_stamp(path))
+        value, _ = jsonl.load_json_file(path, jsonl.plain_file_stamp(path))
         main = _Trajectory(value, path, _native_id(path, value))
         trajectory = next(
             (session for session in (main, *main.sub_agents()) if session.native_id == ref.native_id), None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -65,13 +64,6 @@ class _ExportedSession(NamedTuple):
                 yield from _ExportedSession(value, self.path, replace_surrogates(name), self).with_sub_agents()
 
 
-@lru_cache(maxsize=1)
-def _load(path: Path, stamp: str) -> tuple[Mapping[str, Json], tuple[Problem, ...]]:
-    """Return the content of a file. The last file is cached, because its sub-agents are read after it."""
-    problems: list[Problem] = []
-    return as_dict(jsonl.read_json_file(path, problems)), tuple(problems)
-
-
 def _list_sessions(path: Path, value: Mapping[str, Json]) -> list[_ExportedSession]:
     """Return the sessions of a file. An excerpt is another session than the one that it is taken from."""
     name = replace_surrogates(as_str(as_dict(value.get("session")).get("id")) or path.stem)
@@ -93,7 +85,7 @@ class BackscrollReader(SourceReader):
             if not begins_like_export(path):
                 continue
             stamp = jsonl.plain_file_stamp(path)
-            value, problems = _load(path, stamp)
+            value, problems = jsonl.load_json_file(path, stamp)
             self.problems += problems
             if fault := "" if problems else self._find_fault(value):
                 self.problems.append(Problem(str(path), fault))
@@ -113,7 +105,7 @@ class BackscrollReader(SourceReader):
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
         path = self._paths[ref.native_id]
-        value, _ = _load(path, jsonl.plain_file_stamp(path))
+        value, _ = jsonl.load_json_file(path, jsonl.plain_file_stamp(path))
         session = next((one for one in _list_sessions(path, value) if one.native_id == ref.native_id), None)
         if session is None:
             return

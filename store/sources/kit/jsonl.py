@@ -414,6 +414,15 @@ def read_json_file(path: Path, problems: list[Problem], *, name: str = "") -> Js
     return record.value if record else None
 
 
+@lru_cache(maxsize=1)
+def load_json_file(path: Path, stamp: str) -> tuple[Mapping[str, Json], tuple[Problem, ...]]:
+    """Return the object in a file, and its problems. The last file is cached, because its sub-agents are read after
+    it; a file with another stamp is read again."""
+    problems: list[Problem] = []
+    value = read_json_file(path, problems)
+    return value if isinstance(value, dict) else {}, tuple(problems)
+
+
 def read_json_record(path: Path, problems: list[Problem], *, name: str = "") -> JsonLine | None:
     """Return the value of a JSON file together with its bytes; None, and a problem, when it is broken or too large."""
     name = name or str(path)

@@ -1,4 +1,4 @@
-"""This module finds tool calls that ran at the same time, so that nobody adds up their durations."""
+"""This module finds tool calls that ran at the same time, so that their durations are not added up."""
 
 from __future__ import annotations
 
