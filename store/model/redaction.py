@@ -25,7 +25,7 @@ class RedactionPlace(NamedTuple):
     field: str | None = None
     "Names the column of a text of the store."
     path: str | None = None
-    count: int = 0
+    times: int = 0
     "Counts how often values to redact occur there."
     problem: str = ""
     "Says why the place cannot be rewritten now. Is empty if it can."
@@ -59,7 +59,7 @@ class RedactionPreview:
     @property
     def count(self) -> int:
         """Count how often the values occur in all places."""
-        return sum(place.count for place in self.places)
+        return sum(place.times for place in self.places)
 
     @property
     def problems(self) -> tuple[RedactionPlace, ...]:
@@ -94,7 +94,7 @@ class RedactionReport:
 
     @property
     def left_count(self) -> int:
-        return sum(place.count for place in self.left)
+        return sum(place.times for place in self.left)
 
 
 @dataclass(frozen=True, slots=True)
