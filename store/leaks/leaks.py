@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from store.errors import BadValue, NotFound
+from store.leaks.found_values import read_found_values
+from store.leaks.masking import LeakMask
 from store.leaks.rules import Tier
 from store.leaks.scanner import mask
 from store.leaks.store_scan import StoreScan
@@ -51,6 +53,10 @@ class Leaks:
         sessions, _ = self._store.sessions.matching(query, _MAX_SESSIONS)
         keys = encode([session.key for session in sessions]).decode()
         return self._store.rows(f"{_SELECT_PLACES} {_IN_SESSIONS} {_IN_ORDER}", keys)
+
+    def read_mask(self, session: int) -> LeakMask:
+        """Return what hides the values that were found in a session. It is false if there are none."""
+        return LeakMask(read_found_values(self._store, session))
 
     def find(self, fingerprint: str) -> str:
         """Return the complete fingerprint of a leak that begins so."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from store.errors import Damaged, StoreError
 from store.leaks.escapes import decode_escapes
 from store.leaks.file_scan import FileScan, FoundValue
-from store.leaks.fingerprint import compute_fingerprint
+from store.leaks.fingerprint import compute_fingerprint, unescape_value
+from store.leaks.leak_key import read_leak_key, read_or_renew_leak_key
 from store.leaks.scanner import Scanner, load_scanner
 from store.model.entry import Attachment, Entry, Json, Text, Thinking, ToolCall, ToolResult
 from store.model.leak import NotScanned
@@ -26,6 +26,9 @@ from store.text.validate import utc_timestamp
 
 if TYPE_CHECKING:
     from store.store import Store
+
+SCAN_VERSION = 2
+"""Is raised when places are stored in another way. Everything is scanned again then."""
 
 STEP_BYTES = 4 * 1024 * 1024
 """Is how much of a session is scanned before the progress is noted."""
@@ -76,6 +79,7 @@ class _Place(NamedTuple):
     path: str
     line: int | None
     start: int
+    length: int
     at: str
 
 
@@ -90,13 +94,14 @@ class StoreScan:
         self.rules = _identify_rules(self.scanner) + marker
         self._current_rules = self.rules if marker else f"{self.rules}*"
         """Matches the rules of what need not be scanned again: also for more values than are known now."""
-        self._key = read_leak_key(store)
+        self._key = b""
         is_without = not marker and store.row("select 1 from secrets limit 1")
         self._locked_note = "The values of your secrets were not looked for: they are locked." if is_without else ""
         self.texts = self.bytes = self.files = 0
 
     def steps(self) -> Iterator[None]:
         """Scan everything that is not scanned yet, and yield after each short step."""
+        self._key = (read_leak_key if self._is_idle else read_or_renew_leak_key)(self._store)
         yield from self._scan_sessions()
         self._scan_other_texts()
         yield
@@ -165,8 +170,8 @@ class StoreScan:
             value = data[match.start : match.end].decode("utf-8", "replace")
             if not entries:
                 entries = self._list_entries_of(session, seq, record)
-            entry, field, start = _find_field(entries, value)
-            yield _Place(value, match.rule, match.tier, session, entry.seq, field, "", None, start, at)
+            entry, field, start, length = _find_field(entries, value, match.start)
+            yield _Place(value, match.rule, match.tier, session, entry.seq, field, "", None, start, length, at)
 
     def _list_entries_of(self, session: int, seq: int, record: int | None) -> list[Entry]:
         if record is None:
@@ -185,8 +190,8 @@ class StoreScan:
             self.texts += 1
             for match in self.scanner.scan(text):
                 value = text[match.start : match.end]
-                place = _Place(value, match.rule, match.tier, session, seq, field, "", None, match.start, at)
-                found.append(place)
+                span = match.start, len(value)
+                found.append(_Place(value, match.rule, match.tier, session, seq, field, "", None, *span, at))
         known = self._store.rows(f"select 1 from leak_places where field in {_OTHER_FIELDS} limit 1")
         if found or known:
             self._write(found, f"delete from leak_places where field in {_OTHER_FIELDS}")
@@ -239,9 +244,7 @@ class StoreScan:
         with self._store.transaction(durable=False) as connection:
             connection.execute(statement, values)
             connection.executemany(_INSERT_LEAK, [(name, place.rule, place.tier) for name, place in rows])
-            connection.executemany(
-                _INSERT_PLACE, [(name, *place[3:9], len(place.value), place.at) for name, place in rows]
-            )
+            connection.executemany(_INSERT_PLACE, [(name, *place[3:]) for name, place in rows])
 
 
 def _takes_long(status: os.stat_result) -> bool:
@@ -272,16 +275,6 @@ def list_not_scanned(store: Store) -> list[NotScanned]:
     return [NotScanned(path, reason) for path, reason in rows]
 
 
-def read_leak_key(store: Store) -> bytes:
-    """Return the key of the fingerprints. It is made at the first scan and belongs to this store alone."""
-    row = store.row("select key from leak_key")
-    if row is None:
-        with store.transaction() as connection:
-            connection.execute("insert or ignore into leak_key (id, key) values (1, ?)", (secrets.token_bytes(32),))
-        row = store.row("select key from leak_key")
-    return bytes(row[0])
-
-
 def _walk(root: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(root):
         folders.sort()
@@ -302,24 +295,34 @@ def _read_own_values(store: Store, is_idle: bool) -> tuple[list[str], str]:
 def _identify_rules(scanner: Scanner) -> str:
     """Return a text that changes when other rules are used."""
     patterns = "\n".join(f"{rule.id} {rule.tier} {rule.pattern}" for rule in scanner.rules if rule.source)
-    return hashlib.sha256(patterns.encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{SCAN_VERSION}\n{patterns}".encode()).hexdigest()[:16]
 
 
 def _place_in_file(found: FoundValue, path: str, at: str) -> _Place:
-    rule, tier, start, _ = found.match.rule, found.match.tier, found.match.start, found.match.end
-    return _Place(found.value, rule, tier, None, None, found.field or "", path, found.line, start, at)
+    rule, tier, span = found.match.rule, found.match.tier, (found.match.start, len(found.value))
+    return _Place(found.value, rule, tier, None, None, found.field or "", path, found.line, *span, at)
 
 
-def _find_field(entries: list[Entry], value: str) -> tuple[Entry, str, int]:
-    """Return the entry and the field that show a value, and where it begins there. Otherwise it is in the record."""
+def _find_field(entries: list[Entry], value: str, start: int) -> tuple[Entry, str, int, int]:
+    """Return the entry and the field that show a value, where it begins there, and its length.
+
+    Otherwise it is in the record, where it begins at `start`.
+    """
+    forms = unescape_value(value)
     for entry in entries:
-        for part in entry.parts:
-            for string in _list_strings(part):
-                if (start := string.find(value)) >= 0:
-                    return entry, _FIELD_NAMES.get(type(part), "record"), start
-        if (start := entry.text.find(value)) >= 0:
-            return entry, "text", start
-    return entries[0], "record", 0
+        for field, text in list_field_texts(entry):
+            for form in forms:
+                if (found := text.find(form)) >= 0:
+                    return entry, field, found, len(form)
+    return entries[0], "record", start, len(value)
+
+
+def list_field_texts(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Yield every text that an entry shows, with the name of its field."""
+    for part in entry.parts:
+        for string in _list_strings(part):
+            yield _FIELD_NAMES.get(type(part), "other"), string
+    yield "text", entry.text
 
 
 _FIELD_NAMES: dict[type, str] = {

@@ -129,6 +129,20 @@ def unwrap_data_key(wrapped: bytes, key_id: bytes, kek: bytes, store: bytes) -> 
     return DataKey(key_id, key)
 
 
+def seal_key(key: bytes, kek: bytes, purpose: bytes) -> bytes:
+    """Seal a key that is no data key with a key-encryption key. It can be opened for the same purpose only."""
+    _check_key_length(kek)
+    return _encrypt(kek, secrets.token_bytes(_KEY_ID_BYTES), key, _encode_fields(b"vault1 key", purpose))
+
+
+def open_key(sealed: bytes, kek: bytes, purpose: bytes) -> bytes:
+    _check_key_length(kek)
+    try:
+        return _decrypt(kek, read_key_id(sealed), sealed, _encode_fields(b"vault1 key", purpose))
+    except InvalidTag:
+        raise WrongPassphrase("The key file is another one than before, or the sealed key is damaged.") from None
+
+
 def _key_associated_data(store: bytes, key_id: bytes) -> bytes:
     _check_store_id(store)
     return _encode_fields(b"vault1 data key", store, key_id)

@@ -37,6 +37,7 @@ from tui.widgets.timeline.timeline_pane import TimelinePane
 from tui.workers import threaded
 
 if TYPE_CHECKING:
+    from store.leaks.masking import LeakMask
     from store.store import Store
     from tui.app import Backscroll
     from tui.dialogs.fork import ForkPoint
@@ -84,6 +85,8 @@ class ConversationPane(Horizontal):
         is_update: bool
         cost: SessionCost | None
         "Is what the session cost with its sub-agents. The heading has it from the start, so that nothing moves."
+        mask: LeakMask | None
+        "Hides the leaks in the session, if it was opened from the list of leaks."
 
     class ReadRequested(DataMessage):
         """The session that was opened is not read yet: it should be read next."""
@@ -145,6 +148,9 @@ class ConversationPane(Horizontal):
         self._session_key: int | None = None
         self._search_query: Query | None = None
         self._initial_entry: str | None = None
+        self._is_masked = False
+        "Is true while the session that is open, or is being opened, shows no leaks."
+        self._mask: LeakMask | None = None
         self._is_opening = False
         self._selected_entry: Entry | None = None
         self.render_process = RenderProcess()
@@ -167,17 +173,28 @@ class ConversationPane(Horizontal):
 
     # ── opening ───────────────────────────────────────────────────────────────────────────────────
 
-    def open(self, session: Session, *, query: Query | None = None, at_entry: str | None = None) -> None:
-        """Open a session at this entry, else at the first hit of the query, else at its end."""
+    def open(
+        self,
+        session: Session,
+        *,
+        query: Query | None = None,
+        at_entry: str | None = None,
+        is_masked: bool = False,
+    ) -> None:
+        """Open a session at this entry, else at the first hit of the query, else at its end.
+
+        With `is_masked`, the leaks in it are hidden.
+        """
         self.prepare(session, query=query, at_entry=at_entry)
+        self._is_masked = is_masked
         if session.depth == "text":
             self.post_message(self.ReadRequested(session.native_id))
-        self._load_conversation(session.key, self._generation, query, at_entry, is_update=False)
+        self._load_conversation(session.key, self._generation, query, at_entry, is_update=False, is_masked=is_masked)
 
     def prepare(self, session: Session, *, query: Query | None = None, at_entry: str | None = None) -> None:
         """Expect a session that is about to be opened: a session that is still loading is dropped, and keys wait."""
         self._session_key, self._search_query, self._initial_entry = session.key, query, at_entry
-        self._is_opening = True
+        self._is_opening, self._is_masked = True, False
         self._next_generation()
         self.timeline_pane.timeline_view.defer_keys()
 
@@ -195,7 +212,9 @@ class ConversationPane(Horizontal):
             # A session that is not shown yet, or was not read when it was opened, still opens at its entry.
             is_due = self._is_opening or self.session.depth == "text"
             query, entry = (self._search_query, self._initial_entry) if is_due else (None, None)
-            self._load_conversation(self._session_key, self._next_generation(), query, entry, is_update=not is_due)
+            self._load_conversation(
+                self._session_key, self._next_generation(), query, entry, not is_due, self._is_masked
+            )
 
     def is_open(self, key: int, query: Query | None = None) -> bool:
         """Whether this session is open, at the hits of the query if there is one."""
@@ -209,12 +228,18 @@ class ConversationPane(Horizontal):
 
     @threaded(exclusive=True, group="outline")
     def _load_conversation(
-        self, key: int, generation: int, query: Query | None, at_entry: str | None, is_update: bool
+        self,
+        key: int,
+        generation: int,
+        query: Query | None,
+        at_entry: str | None,
+        is_update: bool,
+        is_masked: bool,
     ) -> None:
         loaded = None
         try:
             with cancel_when(self._store, lambda: generation != self._generation):
-                loaded = self._read_conversation(key, generation, query, at_entry, is_update)
+                loaded = self._read_conversation(key, generation, query, at_entry, is_update, is_masked)
         finally:
             if loaded is not None:
                 self.post_message(loaded)
@@ -222,7 +247,13 @@ class ConversationPane(Horizontal):
                 self.call_later(self._stop_opening, generation)
 
     def _read_conversation(
-        self, key: int, generation: int, query: Query | None, at_entry: str | None, is_update: bool
+        self,
+        key: int,
+        generation: int,
+        query: Query | None,
+        at_entry: str | None,
+        is_update: bool,
+        is_masked: bool,
     ) -> ConversationLoaded | None:
         """Read a session as far as it must be known to be shown. Return None if there is nothing new to show."""
         try:
@@ -237,7 +268,8 @@ class ConversationPane(Horizontal):
             at_entry = self._store.search.find_newest_hit_entry(key, query)
         outline = self._timelines.load_outline(key)
         cost = self._store.usage.session_costs([key]).get(key)
-        return self.ConversationLoaded(generation, session, outline, at_entry, highlight, is_update, cost)
+        mask = self._store.leaks.read_mask(key) if is_masked else None
+        return self.ConversationLoaded(generation, session, outline, at_entry, highlight, is_update, cost, mask)
 
     @threaded(exclusive=True, group="costs")
     def _load_costs(self, session: Session) -> None:
@@ -245,8 +277,9 @@ class ConversationPane(Horizontal):
             self.post_message(self.CostsLoaded(session.key, self._store.usage.of_session(session).turn_costs()))
 
     @threaded(group="turns")
-    def _load_turns(self, key: int, request: TimelinePane.TurnsRequested) -> None:
-        self.post_message(self.TurnsLoaded(request, self._timelines.load_turns(key, request.turns)))
+    def _load_turns(self, key: int, request: TimelinePane.TurnsRequested, mask: LeakMask | None) -> None:
+        turns = self._timelines.load_turns(key, request.turns)
+        self.post_message(self.TurnsLoaded(request, list(map(mask.mask_turn, turns)) if mask else turns))
 
     @threaded(group="render")
     def _render_item(self, request: TimelinePane.RenderingRequested) -> None:
@@ -254,14 +287,15 @@ class ConversationPane(Horizontal):
             self.post_message(self.ItemRendered(request, lines))
 
     @threaded(exclusive=True, group="find")
-    def _find_in_thread(self, key: int, request: TimelinePane.FindRequested) -> None:
-        hits = self._timelines.find_text(key, request.words, lambda: request.generation != self._find_generation)
+    def _find_in_thread(self, key: int, request: TimelinePane.FindRequested, mask: LeakMask | None) -> None:
+        words = mask.find_hidden(request.words) if mask else request.words
+        hits = self._timelines.find_text(key, words, lambda: request.generation != self._find_generation)
         self.post_message(self.FindFinished(request, hits))
 
     @threaded(exclusive=True, group="record")
-    def _load_record(self, entry: Entry) -> None:
+    def _load_record(self, entry: Entry, mask: LeakMask | None) -> None:
         data = self._store.records.get(entry.record) if entry.record is not None else None
-        self.post_message(self.RecordLoaded(entry.key, data))
+        self.post_message(self.RecordLoaded(entry.key, mask.mask_record(data) if mask and data else data))
 
     def _stop_opening(self, generation: int) -> None:
         """Hand out the keys that wait for a session that is not shown after all."""
@@ -277,11 +311,15 @@ class ConversationPane(Horizontal):
         self.session = loaded.session
         self._shown_notes = loaded.timeline.notes
         self._is_opening = False
+        mask = loaded.mask
+        if bool(mask) != bool(self._mask):
+            self._selected_entry = None  # its record is read again, to hide or to show leaks
+        self._mask = mask
         self.timeline_pane.show(
-            loaded.session,
-            loaded.timeline,
+            mask.mask_session(loaded.session) if mask else loaded.session,
+            mask.mask_outline(loaded.timeline) if mask else loaded.timeline,
             at=loaded.at_entry,
-            highlight=loaded.highlight_pattern,
+            highlight=mask.pattern if mask else loaded.highlight_pattern,
             follow=loaded.is_update,
             cost=loaded.cost,
         )
@@ -319,7 +357,7 @@ class ConversationPane(Horizontal):
     def _fetch_turns(self, request: TimelinePane.TurnsRequested) -> None:
         request.stop()
         if self.session is not None:
-            self._load_turns(self.session.key, request)
+            self._load_turns(self.session.key, request, self._mask)
 
     @on(TimelinePane.RenderingRequested)
     def _request_rendering(self, request: TimelinePane.RenderingRequested) -> None:
@@ -331,7 +369,7 @@ class ConversationPane(Horizontal):
         request.stop()
         self._find_generation = request.generation
         if self.session is not None:
-            self._find_in_thread(self.session.key, request)
+            self._find_in_thread(self.session.key, request, self._mask)
 
     @on(TimelinePane.Selected)
     def _select_entry(self, selected: TimelinePane.Selected) -> None:
@@ -344,12 +382,13 @@ class ConversationPane(Horizontal):
         if entry is None:
             self.record_pane.show(None, NO_ENTRY)  # an empty session: the record of another one must not stay
         elif (previous is None or entry.key != previous.key) and self.record_pane.display:
-            self._load_record(entry)
+            self._load_record(entry, self._mask)
 
     def _show_position(self, turn: int) -> None:
         """Show in the edge of the pane which turn it is, of how many. Each change paints the whole pane again."""
         turns = self.timeline_pane.outline.turns
-        position = f"turn {turn:,} of {turns[-1].n:,}" if turn else ""
+        pieces = [f"turn {turn:,} of {turns[-1].n:,}"] if turn else []
+        position = " · ".join([*pieces, "leaks hidden"] if self._mask else pieces)
         if position != self.timeline_pane.border_subtitle:
             self.timeline_pane.border_subtitle = position
 
@@ -538,4 +577,4 @@ class ConversationPane(Horizontal):
     def load_selected_record(self) -> None:
         """Load the record of the selected entry, because its pane became visible."""
         if self._selected_entry is not None:
-            self._load_record(self._selected_entry)
+            self._load_record(self._selected_entry, self._mask)
