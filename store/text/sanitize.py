@@ -19,20 +19,25 @@ EMOJI_STYLE = "\ufe0f"
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
 _SURROGATES = r"\ud800-\udfff"
 _HIDDEN = (
-    r"\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
-    r"\U000e0000-\U000e007f"
+    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    r"\ufdd0-\ufdef\ufff0-\ufffb\ufffe\uffff\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d159"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
 )
-"""Lists bidi controls, zero-width characters, fillers, separators and tags. Joiners and variation selectors are not
-included, because Persian, the scripts of India and emoji need them."""
+"""Lists bidi controls, zero-width characters, fillers, separators, tags, format controls of rare scripts, and code
+points that are no characters: all that Unicode allows a terminal to show as nothing. Joiners and variation selectors
+are not included, because Persian, the scripts of India, Mongolian and emoji need them."""
 
 _UNSAFE = re.compile(f"[{_CONTROLS}{_HIDDEN}{_SURROGATES}]+")
-_STRAY_JOINERS = re.compile(rf"(?<![^\s{JOINERS}])[{JOINERS}]+")
-"""Matches joiners that have nothing to join. A hidden message can be made of them, and terminals disagree on their
-width."""
+_UNSAFE_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f][\x00-\x08\x0b-\x1f\x7f]*")
+"""Finds in ASCII text what the pattern above would, but sooner."""
 
-_VARIATION_SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_REPEATED_SELECTORS = re.compile(f"(?<=[{_VARIATION_SELECTORS}])[{_VARIATION_SELECTORS}]+")
-"""Matches all but the first of several selectors in a row. A character takes one; the others can hide a message."""
+_SELECTORS = r"\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_STRAY_JOINERS = re.compile(rf"[{JOINERS}](?<![^\s{JOINERS}][{JOINERS}])[{JOINERS}]*")
+_STRAY_SELECTORS = re.compile(rf"[{_SELECTORS}](?<![^\s{JOINERS}{_SELECTORS}][{_SELECTORS}])[{_SELECTORS}]*")
+_STRAY_BLANKS = re.compile(r"\u2800(?<![\u2800-\u28ff]\u2800)\u2800*(?![\u2800-\u28ff])")
+"""Match joiners that have nothing to join, selectors that have nothing to vary, all but the first of several in a row,
+and blanks of Braille outside a picture made of Braille. A hidden message can be made of them, and terminals disagree on
+their width. The patterns begin with a set of characters and look back from it, because Python skips quickly to one."""
 
 _LINE_BREAKS = re.compile(r"[\n\t][\n\t ]*")
 
@@ -47,10 +52,13 @@ _MAX_CACHED_LENGTH = 200
 def sanitize(text: str) -> str:
     """Replace every character that a terminal obeys, or that is invisible, by a visible mark."""
     # Nearly all text is clean. The scans run in C, and return the text itself when they find nothing.
-    shown = _UNSAFE.sub(_replace_unsafe_run, text.replace("\r\n", "\n"))
-    if shown.isascii():
-        return shown
-    shown = _REPEATED_SELECTORS.sub(_replace_unsafe_run, shown)
+    text = text.replace("\r\n", "\n")
+    if text.isascii():
+        return _UNSAFE_ASCII.sub(_replace_unsafe_run, text)
+    shown = _UNSAFE.sub(_replace_unsafe_run, text)
+    shown = _STRAY_SELECTORS.sub(_replace_unsafe_run, shown)
+    if "\u2800" in shown:
+        shown = _STRAY_BLANKS.sub(_replace_unsafe_run, shown)
     if not any(joiner in shown for joiner in JOINERS):
         return shown
     return _STRAY_JOINERS.sub(_replace_unsafe_run, shown)

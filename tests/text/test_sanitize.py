@@ -15,8 +15,10 @@ ANYTHING = st.text(st.characters())
 
 HIDDEN = [
     0x00AD,
+    0x034F,
     0x061C,
     *(0x115F, 0x1160),
+    *(0x17B4, 0x17B5),
     0x180E,
     0x200B,
     *(0x200E, 0x200F),
@@ -25,13 +27,27 @@ HIDDEN = [
     0x3164,
     0xFEFF,
     0xFFA0,
-    *(0xFFF9, 0xFFFA, 0xFFFB),
-    *range(0xE0000, 0xE0080),
+    *range(0xFDD0, 0xFDF0),
+    *range(0xFFF0, 0xFFFC),
+    *(0xFFFE, 0xFFFF),
+    *range(0x13430, 0x13440),
+    0x16FE4,
+    *range(0x1BCA0, 0x1BCA4),
+    0x1D159,
+    *range(0x1D173, 0x1D17B),
+    *range(0xE0000, 0xE0100),
+    *range(0xE01F0, 0xE1000),
 ]
+
+VISIBLE_FORMATS = [*range(0x0600, 0x0606), 0x06DD, 0x070F, 0x0890, 0x0891, 0x08E2, 0x110BD, 0x110CD]
+"""Lists signs of Arabic, Syriac and Kaithi that Unicode counts as format characters, although they have a shape."""
 
 SCRIPTS = {
     "arabic": "السلام عليكم ورحمة الله",
     "persian with a non-joiner": "می‌خواهم کتاب‌ها را بخوانم",
+    "persian with selectors": "می\u200cخواهم ❤\ufe0f 葛\U000e0100",
+    "mongolian with a selector": "ᠠ\u180bᠨ",
+    "braille": "⠓⠑⠇⠇⠕⠀⠺⠕⠗⠇⠙ ⣿⣀⠀⠀⣀⣿",
     "hindi with joiners": "नमस्ते, क्‍षमा करें, र्‍य",
     "thai": "สวัสดีครับ ผมชื่อน้ำ",
     "chinese": "敏捷的棕色狐狸跳过了懒狗。",
@@ -43,7 +59,8 @@ SCRIPTS = {
 }
 
 
-SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}")
+_SELECTOR = "[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+STRAY_SELECTOR = re.compile(rf"(^|\s|{_SELECTOR}){_SELECTOR}")
 
 
 def find_controls(text: str) -> set[str]:
@@ -60,9 +77,13 @@ def test_c1_and_lone_surrogates_become_the_replacement_character(code: int) -> N
     assert sanitize(f"a{chr(code)}b") == "a\ufffdb"
 
 
-@pytest.mark.parametrize("code", HIDDEN)
-def test_hidden_characters_are_named(code: int) -> None:
-    assert sanitize(f"a{chr(code)}b") == f"a⟨U+{code:04X}⟩b"
+def test_hidden_characters_are_named() -> None:
+    assert [code for code in HIDDEN if sanitize(f"a{chr(code)}b") != f"a⟨U+{code:04X}⟩b"] == []
+
+
+def test_every_format_character_without_a_shape_is_named() -> None:
+    formats = {code for code in range(0x110000) if unicodedata.category(chr(code)) == "Cf"}
+    assert formats - {*HIDDEN, *VISIBLE_FORMATS} == {0x200C, 0x200D}
 
 
 @pytest.mark.parametrize(
@@ -107,10 +128,10 @@ def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
     assert sanitize(shown) == shown
 
 
-PRINTABLE = st.characters(exclude_categories=["C", "Zl", "Zp"], exclude_characters="\u115f\u1160\u3164\uffa0")
+PRINTABLE = st.characters(exclude_categories=["C", "Zl", "Zp"], exclude_characters=[*map(chr, HIDDEN), "\u2800"])
 
 
-@given(st.text(PRINTABLE).filter(lambda text: not SELECTORS.search(text)))
+@given(st.text(PRINTABLE).filter(lambda text: not STRAY_SELECTOR.search(text)))
 def test_printable_text_is_unchanged(text: str) -> None:
     assert sanitize(text) == text
 
@@ -191,3 +212,18 @@ def test_joiners_with_nothing_to_join_become_visible(text: str) -> None:
 def test_a_run_of_variation_selectors_becomes_visible_after_the_first(selector: str) -> None:
     assert sanitize(f"a{selector}b") == f"a{selector}b"
     assert sanitize(f"a{selector * 3}b") == f"a{selector}" + f"⟨U+{ord(selector):04X}⟩" * 2 + "b"
+
+
+@pytest.mark.parametrize("text", ["\ufe0fa", "a \ufe00b", "\n\U000e0100", "a\u200d\ufe0fb", "\u180b"])
+def test_a_variation_selector_with_nothing_to_vary_becomes_visible(text: str) -> None:
+    assert "⟨U+" in sanitize(text)
+
+
+@pytest.mark.parametrize("pair", ["\u200d\ufe0f", "\u200c\ufe01", "\ufe0f\u200d", "\u180b\u200d"])
+def test_a_message_of_joiners_and_selectors_becomes_visible(pair: str) -> None:
+    assert sanitize("a" + pair * 20 + "b").count("⟨U+") >= 19
+
+
+@pytest.mark.parametrize("text", ["\u2800", "a\u2800b", "a\u2800\u2800 \u2800"])
+def test_blanks_of_braille_outside_braille_become_visible(text: str) -> None:
+    assert sanitize(text) == text.replace("\u2800", "⟨U+2800⟩")
