@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from store.edits.published import PublishedFiles
     from store.edits.summaries import Summaries
     from store.leaks.leaks import Leaks
+    from store.memory.memory_files import MemoryFiles
     from store.search.hits import Search
     from store.search.saved_searches import SavedSearches
     from store.secrets.secrets import Secrets
@@ -414,6 +415,12 @@ class Store(AgentMethods):
         from store.leaks.leaks import Leaks
 
         return Leaks(self)
+
+    @cached_property
+    def memory_files(self) -> MemoryFiles:
+        from store.memory.memory_files import MemoryFiles
+
+        return MemoryFiles(self)
 
     @cached_property
     def saved_searches(self) -> SavedSearches:

@@ -45,6 +45,7 @@ COMMANDS = {
     "unarchive": "store.cli.session_edits:unarchive",
     "summary": "store.cli.summary:summary",
     "facts": "store.cli.facts:facts",
+    "memory": "store.cli.memory.commands:memory",
     "secrets": "store.cli.secrets:secrets",
     "leaks": "store.cli.leaks:leaks",
     "publish": "store.cli.sharing.published:publish",

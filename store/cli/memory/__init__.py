@@ -1,0 +1,1 @@
+"""This package defines the command group `memory`."""

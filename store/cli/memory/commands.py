@@ -1,0 +1,121 @@
+"""This module defines the command group `memory`: what agents remember in files, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from store.cli import output
+from store.cli.lazy_group import ListGroup
+from store.cli.memory.memory_json import budget_to_json, listed_file_to_json
+from store.cli.options import json_option, with_store
+from store.cli.output import Span, Style, TerminalText, format_count
+from store.memory.memory_files import find_folder
+from store.memory.rules import AGENTS
+from store.model.memory import AgentBudget, LoadedFile, MemoryBudget
+from store.store import Store
+
+agents_option = click.option(
+    "--agent", "agents", metavar="NAME", multiple=True, help="Only files of this agent. Can be repeated."
+)
+
+
+@click.group(cls=ListGroup, default="list", default_if_no_args=True)
+def memory() -> None:
+    """List the memory files of agents, such as CLAUDE.md and AGENTS.md, and what they cost.
+
+    Each line or bullet of such a file is a fact. Without a command, list the facts.
+    """
+
+
+@memory.command("list")
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path(path_type=Path))
+@agents_option
+@json_option
+@with_store
+def list_lines(store: Store, folders: Sequence[Path], agents: tuple[str, ...], as_json: bool) -> None:
+    """List the lines of all memory files, with the agents that load them.
+
+    Without a FOLDER, those of all folders in which agents were started.
+    """
+    chosen = [find_folder(folder) for folder in folders] or None
+    files = store.memory_files.list_files(chosen, agents or AGENTS)
+    if as_json:
+        output.emit_json({"files": [listed_file_to_json(file) for file in files]})
+        return
+    rows: list[list[Span]] = [
+        [
+            TerminalText(f"{shorten_path(listed.file.path)}:{line.number}", "name"),
+            listed.scope,
+            ", ".join(listed.agents),
+            line.text,
+        ]
+        for listed in files
+        for line in listed.file.lines
+    ]
+    output.print_table(["file", "scope", "agents", "text"], rows)
+    for listed in files:
+        if listed.file.problem:
+            output.notify(listed.file.problem)
+    if not files:
+        output.notify("No memory files found.")
+
+
+def shorten_path(path: str) -> str:
+    """Return a path with `~` for the home folder on a terminal, and unchanged in a file or a pipe."""
+    home = str(Path.home())
+    is_inside = output.stdout_is_terminal() and path.startswith(home + "/")
+    return "~" + path.removeprefix(home) if is_inside else path
+
+
+@memory.command()
+@click.argument("folder", default=".", type=click.Path(path_type=Path))
+@agents_option
+@json_option
+@with_store
+def budget(store: Store, folder: Path, agents: tuple[str, ...], as_json: bool) -> None:
+    """Show what each agent loads in a FOLDER, in its order, with tokens.
+
+    Also show what is cut or not loaded, what an agent loads twice, and keys with different values. The tokens are
+    estimated.
+    """
+    found = store.memory_files.budget(find_folder(folder), agents or AGENTS)
+    if as_json:
+        output.emit_json(budget_to_json(found))
+        return
+    for agent in found.agents:
+        _print_agent(agent)
+    _print_findings(found)
+    for problem in found.problems:
+        output.notify(problem)
+    if not found.agents:
+        output.notify(f"No agent finds a memory file in {found.folder}.")
+
+
+def _print_agent(agent: AgentBudget) -> None:
+    cut = f", {agent.cut_bytes:,} bytes are cut" if agent.cut_bytes else ""
+    output.write(TerminalText(agent.agent, "title"), f"  about {format_count(agent.tokens, 'token')} at the start{cut}")
+    for file in agent.files:
+        tokens = "-" if file.when == "not loaded" else f"{file.tokens:,}"
+        style: Style = "plain" if file.when == "start" else "quiet"
+        name = shorten_path(file.path)
+        output.write(TerminalText(f"  {tokens:>8}  {file.when:<10}  {file.tier:<12}  {name}", style), _describe(file))
+
+
+def _describe(file: LoadedFile) -> str:
+    imported = f"Imported by {shorten_path(file.imported_by)}." if file.imported_by else ""
+    notes = " ".join(filter(None, [imported, file.reason]))
+    return f"  {notes}" if notes else ""
+
+
+def _print_findings(budget: MemoryBudget) -> None:
+    for duplicate in budget.duplicates:
+        output.write(TerminalText("twice", "hit"), f"  {', '.join(duplicate.agents)}: {duplicate.text}")
+        for place in duplicate.places:
+            output.write(f"    {shorten_path(place.path)}:{place.number}")
+    for conflict in budget.conflicts:
+        output.write(TerminalText("differs", "bad"), f"  {', '.join(conflict.agents)}: {conflict.key}")
+        for place in conflict.places:
+            output.write(f"    {shorten_path(place.path)}:{place.number}  {place.text}")

@@ -1,0 +1,69 @@
+"""This module converts what is known about memory files to JSON. Its names never change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from store.model.memory import AgentBudget, LinePlace, ListedFile, LoadedFile, MemoryBudget
+
+JsonObject = dict[str, Any]
+
+
+def listed_file_to_json(listed: ListedFile) -> JsonObject:
+    file = listed.file
+    return {
+        "path": file.path,
+        "scope": listed.scope,
+        "folder": listed.folder or None,
+        "agents": list(listed.agents),
+        "uses": [use._asdict() | {"folder": use.folder or None} for use in listed.uses],
+        "problem": file.problem or None,
+        "modified_at": file.modified_at or None,
+        "digest": file.digest or None,
+        "lines": [
+            {"id": line.id, "line": line.number, "text": line.text, "kind": line.kind, "heading": line.heading}
+            for line in file.lines
+        ],
+    }
+
+
+def budget_to_json(budget: MemoryBudget) -> JsonObject:
+    return {
+        "folder": budget.folder,
+        "agents": [_agent_to_json(agent) for agent in budget.agents],
+        "duplicates": [
+            {"text": found.text, "agents": list(found.agents), "places": _places_to_json(found.places)}
+            for found in budget.duplicates
+        ],
+        "conflicts": [
+            {"key": found.key, "agents": list(found.agents), "places": _places_to_json(found.places)}
+            for found in budget.conflicts
+        ],
+        "problems": list(budget.problems),
+    }
+
+
+def _agent_to_json(agent: AgentBudget) -> JsonObject:
+    return {
+        "agent": agent.agent,
+        "tokens": agent.tokens,
+        "cut_bytes": agent.cut_bytes,
+        "files": [_loaded_file_to_json(file) for file in agent.files],
+    }
+
+
+def _loaded_file_to_json(file: LoadedFile) -> JsonObject:
+    return {
+        "path": file.path,
+        "tier": file.tier,
+        "when": file.when,
+        "bytes": file.bytes,
+        "tokens": file.tokens,
+        "cut_bytes": file.cut_bytes,
+        "reason": file.reason or None,
+        "imported_by": file.imported_by or None,
+    }
+
+
+def _places_to_json(places: tuple[LinePlace, ...]) -> list[JsonObject]:
+    return [{"path": place.path, "line": place.number, "text": place.text} for place in places]

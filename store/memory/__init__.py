@@ -1,0 +1,1 @@
+"""This package reads, traces and writes the memory files of agents, such as CLAUDE.md and AGENTS.md."""

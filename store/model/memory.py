@@ -1,0 +1,156 @@
+"""This module defines what agents remember in files: the files, their lines, and what an agent loads in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+MemoryScope = Literal["machine", "agent", "folder"]
+"""Says where a file counts: everywhere on this machine, everywhere for one agent, or in one folder."""
+
+LoadTime = Literal["start", "on demand", "not loaded"]
+"""Says when an agent loads a file. One that is loaded on demand costs no tokens until then."""
+
+LineKind = Literal["bullet", "line", "code"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLine:
+    """Is one line or bullet of a memory file, which is a fact."""
+
+    id: str
+    "Identifies the file and the normalised text, so that it stays when the line moves."
+    number: int
+    "Is the number of its first line in the file."
+    text: str
+    "Is the text as the file has it, without the mark of the bullet. Its indented lines are joined."
+    kind: LineKind = "line"
+    heading: str = ""
+    last_number: int = 0
+    "Is the number of its last line in the file."
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """Is a file that agents load, as it was when it was read."""
+
+    path: str
+    text: str = ""
+    lines: tuple[MemoryLine, ...] = ()
+    problem: str = ""
+    "Says in a sentence why the file was not read, or cannot be written. Is empty if neither."
+    is_readable: bool = True
+    digest: str = ""
+    "Is the SHA-256 of the content. Is empty if the file was not read."
+    modified_at: str = ""
+
+
+class MemoryUse(NamedTuple):
+    """Says how one agent uses a memory file."""
+
+    agent: str
+    "Is the name of the source."
+    scope: MemoryScope
+    folder: str
+    "Is the folder in and below which the file counts. Is empty if that is every folder."
+    tier: str
+    "Names the place in the words of the agent, e.g. `user` or `project`."
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """Is a memory file with everything that loads it."""
+
+    file: MemoryFile
+    uses: tuple[MemoryUse, ...]
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(use.agent for use in self.uses))
+
+    @property
+    def scope(self) -> MemoryScope:
+        """The widest scope. A file that several agents load everywhere counts on the whole machine."""
+        scopes = {use.scope for use in self.uses}
+        if "machine" in scopes or (scopes == {"agent"} and len(self.agents) > 1):
+            return "machine"
+        return "agent" if "agent" in scopes else "folder"
+
+    @property
+    def folder(self) -> str:
+        """The folder where the file counts. Is empty if that is every folder."""
+        return "" if self.scope != "folder" else next((use.folder for use in self.uses if use.folder), "")
+
+
+# ── budget ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """Is a file that an agent loads in a folder, and how much of it."""
+
+    path: str
+    tier: str
+    when: LoadTime
+    bytes: int
+    "Counts what is loaded."
+    tokens: int
+    "Is estimated from the text that is loaded."
+    cut_bytes: int = 0
+    reason: str = ""
+    "Says in a sentence why it is cut, or not loaded."
+    imported_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBudget:
+    """Lists what one agent loads in a folder, in order."""
+
+    agent: str
+    files: tuple[LoadedFile, ...]
+
+    @property
+    def tokens(self) -> int:
+        """The tokens that are loaded at the start of a session."""
+        return sum(file.tokens for file in self.files if file.when == "start")
+
+    @property
+    def cut_bytes(self) -> int:
+        return sum(file.cut_bytes for file in self.files)
+
+
+class LinePlace(NamedTuple):
+    path: str
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateLine:
+    """Is a text that an agent loads more than once."""
+
+    text: str
+    places: tuple[LinePlace, ...]
+    agents: tuple[str, ...]
+    "Names the agents that load it more than once."
+
+
+@dataclass(frozen=True, slots=True)
+class KeyConflict:
+    """Is a key, as in `Key: value`, that has different values in what one agent loads."""
+
+    key: str
+    places: tuple[LinePlace, ...]
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBudget:
+    """Says what all agents load in one folder, and what is wrong with it."""
+
+    folder: str
+    agents: tuple[AgentBudget, ...]
+    duplicates: tuple[DuplicateLine, ...] = ()
+    conflicts: tuple[KeyConflict, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+    "Names the files that cannot be read, in a sentence each."
