@@ -7,12 +7,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.errors import BadValue, NotFound
+from store.errors import BadValue, NotFound, Unreadable
+from store.memory.blame import blame_lines
 from store.memory.budget import build_budget
 from store.memory.context import FileCache, load_context
+from store.memory.files import read_memory_file
+from store.memory.loading_sessions import find_loading_sessions
 from store.memory.project import FolderListings, Project
 from store.memory.rules import AGENTS, RULES, AgentRules
-from store.model.memory import ListedFile, MemoryBudget, MemoryFile, MemoryUse
+from store.model.memory import FileBlame, ListedFile, MemoryBudget, MemoryFile, MemoryUse
+from store.resume.git import find_work_tree
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -50,7 +54,7 @@ class MemoryFiles:
                 for context in load_context(rules, project, files):
                     place = context.place
                     owner = str(place.folder) if place.scope == "folder" and place.folder else ""
-                    use = MemoryUse(rules.agent, place.scope, owner, place.tier)
+                    use = MemoryUse(rules.agent, place.scope, owner, place.tier, context.loaded.when)
                     found.setdefault(context.file.path, (context.file, {}))[1][use] = None
         return [ListedFile(file, tuple(uses)) for file, uses in found.values()]
 
@@ -59,6 +63,33 @@ class MemoryFiles:
         files, project = FileCache(), Project(folder, looks_below=True)
         contexts = {rules.agent: load_context(rules, project, files) for rules in _choose_rules(agents)}
         return build_budget(str(folder), contexts)
+
+    def blame(self, path: Path, number: int | None = None) -> FileBlame:
+        """Say who wrote each line of a file, or only the fact on one line, and which sessions loaded it since."""
+        file = self.read(path)
+        lines = [line for line in file.lines if number is None or line.number <= number <= line.last_number]
+        if number is not None and not lines:
+            raise NotFound(f"{path} has no fact on line {number}.")
+        blamed = blame_lines(self._store, file, lines)
+        uses = [
+            use for listed in self.list_files([Path(file.path).parent]) for use in listed.uses if listed.file == file
+        ]
+        since = max((found.origin.at for found in blamed), default="")
+        count, loading = find_loading_sessions(self._store, uses, since, [line.text for line in lines])
+        (unread,) = self._store.row("select count(*) from sessions where depth = 'text' and deleted = 0")
+        return FileBlame(file, blamed, count, loading, unread)
+
+    def read(self, path: Path) -> MemoryFile:
+        """Read one memory file. A link may lead anywhere in its project, or in the home folder."""
+        full = Path(os.path.abspath(path.expanduser()))
+        root = find_work_tree(full.parent) or full.parent
+        home = Path.home()
+        file = read_memory_file(full, home if full.is_relative_to(home) else root)
+        if file is None:
+            raise NotFound(f"No such file: {path}.")
+        if not file.is_readable:
+            raise Unreadable(file.problem)
+        return file
 
 
 def _choose_rules(agents: Sequence[str]) -> list[AgentRules]:

@@ -55,6 +55,7 @@ class MemoryUse(NamedTuple):
     "Is the folder in and below which the file counts. Is empty if that is every folder."
     tier: str
     "Names the place in the words of the agent, e.g. `user` or `project`."
+    when: LoadTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +155,64 @@ class MemoryBudget:
     conflicts: tuple[KeyConflict, ...] = ()
     problems: tuple[str, ...] = field(default=())
     "Names the files that cannot be read, in a sentence each."
+
+
+# ── blame ─────────────────────────────────────────────────────────────────────────────────────────
+
+OriginKind = Literal["session", "commit", "hand"]
+
+
+@dataclass(frozen=True, slots=True)
+class LineOrigin:
+    """Says who wrote a line: a tool call of a session, a git commit, or a person."""
+
+    kind: OriginKind
+    at: str = ""
+    "Is empty if it is not known, as for a person."
+    agent: str = ""
+    session_id: str = ""
+    title: str = ""
+    turn: int = 0
+    entry: str = ""
+    tool: str = ""
+    commit: str = ""
+    author: str = ""
+    summary: str = ""
+
+
+class EarlierText(NamedTuple):
+    """Is what a line said before, and who had written that."""
+
+    text: str
+    origin: LineOrigin
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedLine:
+    line: MemoryLine
+    origin: LineOrigin
+    earlier: tuple[EarlierText, ...] = ()
+    "Holds what the line said before, newest first."
+
+
+class LoadingSession(NamedTuple):
+    """Is a session that loaded a file."""
+
+    session_id: str
+    agent: str
+    title: str
+    at: str
+    is_recorded: bool
+    "Says whether the conversation holds the line. If not, it follows from the rules of the agent."
+
+
+@dataclass(frozen=True, slots=True)
+class FileBlame:
+    file: MemoryFile
+    lines: tuple[BlamedLine, ...]
+    loading_count: int = 0
+    "Counts the sessions that loaded the file after the line was written."
+    loading: tuple[LoadingSession, ...] = ()
+    "Holds the newest of them."
+    unread_sessions: int = 0
+    "Counts the sessions that are not read yet. One of them may have written a line."

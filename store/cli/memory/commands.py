@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,12 +10,12 @@ import click
 
 from store.cli import output
 from store.cli.lazy_group import ListGroup
-from store.cli.memory.memory_json import budget_to_json, listed_file_to_json
+from store.cli.memory.memory_json import blame_to_json, budget_to_json, listed_file_to_json
 from store.cli.options import json_option, with_store
-from store.cli.output import Span, Style, TerminalText, format_count
+from store.cli.output import Span, Style, TerminalText, format_age, format_count
 from store.memory.memory_files import find_folder
 from store.memory.rules import AGENTS
-from store.model.memory import AgentBudget, LoadedFile, MemoryBudget
+from store.model.memory import AgentBudget, BlamedLine, FileBlame, LineOrigin, LoadedFile, MemoryBudget
 from store.store import Store
 
 agents_option = click.option(
@@ -119,3 +120,80 @@ def _print_findings(budget: MemoryBudget) -> None:
         output.write(TerminalText("differs", "bad"), f"  {', '.join(conflict.agents)}: {conflict.key}")
         for place in conflict.places:
             output.write(f"    {shorten_path(place.path)}:{place.number}  {place.text}")
+
+
+# ── blame ─────────────────────────────────────────────────────────────────────────────────────────
+
+_FILE_AND_LINE = re.compile(r"(.+):(\d{1,9})")
+
+
+@memory.command()
+@click.argument("place", metavar="FILE[:LINE]")
+@json_option
+@with_store
+def blame(store: Store, place: str, as_json: bool) -> None:
+    """Show who wrote each line of a memory FILE: a turn of a session, a git commit, or a person.
+
+    With a LINE, also show what it said before, and the sessions that loaded the file since.
+    """
+    path, number = _split_place(place)
+    found = store.memory_files.blame(path, number)
+    if as_json:
+        output.emit_json(blame_to_json(found))
+        return
+    if number is None:
+        rows = [_blame_row(line) for line in found.lines]
+        output.print_table([":line", ":age", "written by", "text"], rows)
+        if not found.lines:
+            output.notify(f"{path} has no facts.")
+    else:
+        _print_line(found)
+    if found.unread_sessions:
+        unread = format_count(found.unread_sessions, "session")
+        output.notify(f"Not completely read yet: {unread}. Run `backscroll sync`.")
+
+
+def _split_place(place: str) -> tuple[Path, int | None]:
+    match = None if Path(place).exists() else _FILE_AND_LINE.fullmatch(place)
+    return (Path(match[1]), int(match[2])) if match else (Path(place), None)
+
+
+def _blame_row(found: BlamedLine) -> list[Span]:
+    at = format_age(found.origin.at) if found.origin.at else ""
+    return [str(found.line.number), at, TerminalText(_describe_origin(found.origin), "name"), found.line.text]
+
+
+def _describe_origin(origin: LineOrigin) -> str:
+    match origin.kind:
+        case "session":
+            return f"{origin.session_id} turn {origin.turn}"
+        case "commit":
+            return f"{origin.commit[:10]} {origin.author}"
+    return "by hand"
+
+
+def _print_line(found: FileBlame) -> None:
+    for blamed in found.lines:
+        output.write(TerminalText(blamed.line.text, "title"))
+        _print_origin("Written", blamed.origin)
+        for earlier in blamed.earlier:
+            output.write(TerminalText(f"Before: {earlier.text}", "bad"))
+            _print_origin("  Written", earlier.origin)
+    since = " since" if all(blamed.origin.at for blamed in found.lines) else ""
+    output.write(f"Loaded by {format_count(found.loading_count, 'session')}{since}.")
+    for session in found.loading:
+        evidence = "recorded" if session.is_recorded else "by the rules of the agent"
+        output.write(f"  {format_age(session.at):>4}  ", TerminalText(session.session_id, "name"), f"  {evidence}")
+
+
+def _print_origin(verb: str, origin: LineOrigin) -> None:
+    age = f", {format_age(origin.at)} ago" if origin.at else ""
+    match origin.kind:
+        case "session":
+            title = output.to_one_line(origin.title, 60)
+            how = f"{origin.agent} with {origin.tool} in turn {origin.turn} of {origin.session_id}"
+            output.write(f"{verb} by {how}{age}: {title}")
+        case "commit":
+            output.write(f"{verb} by {origin.author} in commit {origin.commit[:10]}{age}: {origin.summary}")
+        case "hand":
+            output.write(f"{verb} by hand, as far as the store knows.")

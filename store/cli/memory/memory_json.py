@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from store.model.memory import AgentBudget, LinePlace, ListedFile, LoadedFile, MemoryBudget
+from store.model.memory import (
+    AgentBudget,
+    FileBlame,
+    LineOrigin,
+    LinePlace,
+    ListedFile,
+    LoadedFile,
+    MemoryBudget,
+)
 
 JsonObject = dict[str, Any]
 
@@ -67,3 +75,54 @@ def _loaded_file_to_json(file: LoadedFile) -> JsonObject:
 
 def _places_to_json(places: tuple[LinePlace, ...]) -> list[JsonObject]:
     return [{"path": place.path, "line": place.number, "text": place.text} for place in places]
+
+
+def blame_to_json(blame: FileBlame) -> JsonObject:
+    return {
+        "path": blame.file.path,
+        "lines": [
+            {
+                "id": found.line.id,
+                "line": found.line.number,
+                "text": found.line.text,
+                "origin": _origin_to_json(found.origin),
+                "earlier": [
+                    {"text": earlier.text, "origin": _origin_to_json(earlier.origin)} for earlier in found.earlier
+                ],
+            }
+            for found in blame.lines
+        ],
+        "loaded_by": {
+            "total": blame.loading_count,
+            "sessions": [
+                {
+                    "session": session.session_id,
+                    "agent": session.agent,
+                    "title": session.title,
+                    "at": session.at,
+                    "recorded": session.is_recorded,
+                }
+                for session in blame.loading
+            ],
+        },
+        "unread_sessions": blame.unread_sessions,
+    }
+
+
+def _origin_to_json(origin: LineOrigin) -> JsonObject:
+    match origin.kind:
+        case "session":
+            return {
+                "kind": "session",
+                "at": origin.at,
+                "agent": origin.agent,
+                "session": origin.session_id,
+                "title": origin.title,
+                "turn": origin.turn,
+                "entry": origin.entry,
+                "tool": origin.tool,
+            }
+        case "commit":
+            commit = {"commit": origin.commit, "author": origin.author, "summary": origin.summary}
+            return {"kind": "commit", "at": origin.at, **commit}
+    return {"kind": "hand", "at": None}
