@@ -22,7 +22,10 @@ BROWSER_GC_THRESHOLDS = (5_000, 20, 1_000_000)
 FULL_COLLECTION_THRESHOLD = 20
 """The number of collections of younger objects after which old ones are worth a collection."""
 
-SWITCH_INTERVAL_SECONDS = 0.001
+SWITCH_INTERVAL_SECONDS = 0.000_1
+"""Textual writes to the terminal in a thread. It must take over twice before it writes, and whatever the thread that
+paints does next would delay each of them by this long. With Python's 5 ms, the first rows waited 10 ms."""
+
 FRAMES_PER_SECOND = "120"
 _FRAMES_VARIABLE = "TEXTUAL_FPS"
 
@@ -57,6 +60,7 @@ class ProcessTuning:
         resumed agent inherits the environment.
         """
         gc.disable()
+        sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
         _import_asyncio_without_tls()
         if _FRAMES_VARIABLE not in os.environ:
             os.environ[_FRAMES_VARIABLE] = FRAMES_PER_SECOND
@@ -68,7 +72,6 @@ class ProcessTuning:
         if gc.isenabled():
             return
         self.is_active = True
-        sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
         gc.set_threshold(*BROWSER_GC_THRESHOLDS)
         self.keep_current_objects()
         gc.enable()

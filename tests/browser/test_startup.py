@@ -104,6 +104,20 @@ tuning.collect_old_objects()
 print(count_collections() - before)
 """
 
+# Prints whether another thread takes over much sooner than usual, before anything is shown.
+TAKE_OVER = """
+import sys
+from tui.tuning import ProcessTuning
+usual = sys.getswitchinterval()
+ProcessTuning.prepare_start()
+print(sys.getswitchinterval() < usual / 10)
+"""
+
+
+def test_the_thread_that_writes_to_the_terminal_takes_over_soon_from_the_start() -> None:
+    ran = subprocess.run([sys.executable, "-c", TAKE_OVER], capture_output=True, text=True)
+    assert ran.stdout == "True\n", ran.stderr
+
 
 def test_old_objects_are_collected_only_when_that_is_asked_for() -> None:
     ran = subprocess.run([sys.executable, "-c", OLD_OBJECTS], capture_output=True, text=True)
