@@ -121,11 +121,13 @@ def use_dirty_region_compositor(screen: Screen[Any]) -> None:
     screen._compositor = DirtyRegionCompositor()
 
 
-def refresh_immediately(screen: Screen[Any], widget: Widget) -> None:
-    """Paint a widget now. Textual would send messages, wait for a timer and do pending layout first, which takes twice
-    as long; all of that still happens right after."""
+def refresh_immediately(screen: Screen[Any], view: ScrollView) -> None:
+    """Paint a view and its scrollbar now. Textual would send messages, wait for a timer and do pending layout first,
+    which takes twice as long; all of that still happens right after."""
     if screen.is_current and not screen.app._batch_count:
-        screen._dirty_widgets.add(widget)
+        screen._dirty_widgets.add(view)
+        if view.show_vertical_scrollbar and view.vertical_scrollbar.is_on_screen:
+            screen._dirty_widgets.add(view.vertical_scrollbar)
         screen._compositor.update_widgets(screen._dirty_widgets)
         screen._compositor_refresh()
 

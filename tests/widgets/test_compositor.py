@@ -145,6 +145,19 @@ async def test_an_immediate_refresh_does_not_wait_for_a_pending_layout(
             await wait_until(pilot, lambda: work.layouts)
 
 
+async def test_an_immediate_refresh_paints_the_scrollbar_with_the_list(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handle would follow later, so that one answer looks like two."""
+    async with make_browser(many).run_test(size=LIST_ALONE) as pilot:
+        view, screen = await wait_until_idle(pilot), pilot.app.screen
+        with record_work(monkeypatch) as work:
+            view.line_count = view.line_count // 2
+            view.invalidate_strips()
+            refresh_immediately(screen, view)
+            assert {view, view.vertical_scrollbar} <= work.rendered.keys()
+
+
 async def test_the_first_screen_shows_sessions_before_the_scrollbar_is_laid_out(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
