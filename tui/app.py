@@ -193,8 +193,11 @@ class Backscroll(PrivateApp["ResumePlan"]):
         ignored."""
         return reliable_timer(super().set_timer(delay, callback, name=name, pause=pause))
 
-    def postpone_gc(self) -> None:
-        """Collect no garbage while a person types, since that may take longer than the answer."""
+    def prepare_for_typing(self) -> None:
+        """Let nothing else delay the answers while a person types: the worker rests, and no garbage is collected, since
+        that may take longer than an answer."""
+        if self._worker is not None:
+            self._worker.give_way()
         if self._tuning.is_active:
             self._tuning.pause_collection()
             self._gc_timer.reset()

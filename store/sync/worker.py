@@ -3,6 +3,7 @@
 The browser starts one worker and talks to it over stdin and stdout, one JSON object a line. This protocol is private.
 
     browser to worker   {"read": "native id"}    read this session next, because a person has opened it
+                        {"typing": true}         rest for a moment, because a person is typing a search
                         end of file              the browser is gone: stop
     worker to browser   {"event": "ready"}       the store can be opened
                         {"event": "progress", "done": 3, "total": 9, "found": {"Codex": 9}}
@@ -58,6 +59,18 @@ MAX_PROCESSOR_SHARE = 1 / 8
 MAX_PACKING_SHARE = 1 / 2
 """Packing the store, when nothing else is to be done, takes at most this share of one processor."""
 
+TYPING_SECONDS = 1.0
+"""An import rests this long after each letter of a search: it would take processor and caches from the answers."""
+
+REST_STEP_SECONDS = 0.05
+"""A rest ends so soon after a session was opened, which must be read next."""
+
+MAX_REST_SECONDS = 3.0
+"""An import goes on after this time, even if the person still types."""
+
+IDLE_REST_SECONDS = 5.0
+"""Packing and scanning, which are never urgent, rest this long after each letter."""
+
 EXIT_SECONDS = 2.0
 """The process ends after this time even if an import is in the middle of a large session."""
 
@@ -82,6 +95,7 @@ class Follower:
         self._is_stopped = threading.Event()
         self._server_addresses: set[str] = set()
         self._priority_ids: set[str] = set()
+        self._typed_at = float("-inf")
         self._packing: Iterator[None] = iter(())
         "Packs the store in short steps. It ends when there is nothing left to pack."
         self._has_derived = False
@@ -109,8 +123,13 @@ class Follower:
         self._watcher.wake()
 
     def read_next(self, native_id: str) -> None:
-        """Read this session before the others."""
+        """Read this session before the others, and now."""
+        self._typed_at = float("-inf")
         self._priority_ids.add(native_id)
+
+    def give_way(self) -> None:
+        """Rest for a moment, because a person is typing."""
+        self._typed_at = time.monotonic()
 
     def count_sessions(self) -> dict[str, int]:
         """Return how many sessions were found, by the label of their agent."""
@@ -133,10 +152,19 @@ class Follower:
                 if is_new or progress.report.new or progress.report.updated or progress.done < progress.total:
                     has_changed = True
                     self._report_progress(progress)
+                    if progress.done:  # the sessions are listed; until then, a search does not find all of them
+                        self._rest_while_typing()
             update_processes(self._store)
         except Busy:
             self._all_due_at = 0.0  # another sync holds the lock; try again soon
         return has_changed
+
+    def _rest_while_typing(self) -> None:
+        """Wait while a person types. The import has committed what it read, so that it holds no lock meanwhile."""
+        longest = time.monotonic() + MAX_REST_SECONDS
+        while self._has_typed_within(TYPING_SECONDS) and time.monotonic() < longest:
+            if self._is_stopped.wait(REST_STEP_SECONDS):
+                return
 
     def _due_targets(self) -> Iterator[Target]:
         """Yield the targets to sync: all of them from time to time, in between those that are active."""
@@ -162,7 +190,8 @@ class Follower:
         if self._watcher.is_watching and not self._watcher.active_addresses():
             longest = SERVER_SECONDS if self._server_addresses else CHECK_ALL_SECONDS
             due_at = min(self._all_due_at, time.monotonic() + longest)
-            self._pack_until(due_at)
+            if not self._has_typed_within(IDLE_REST_SECONDS):
+                self._pack_until(due_at)
             self._watcher.wait_for_change(max(due_at - time.monotonic(), 0))
 
     def _idle_work(self) -> Iterator[None]:
@@ -193,8 +222,12 @@ class Follower:
             for _ in self._packing:
                 self._is_stopped.wait((time.monotonic() - began) * (1 / MAX_PACKING_SHARE - 1))
                 began = time.monotonic()
-                if self._is_stopped.is_set() or self._watcher.active_addresses() or began >= due_at:
+                is_needed_elsewhere = self._watcher.active_addresses() or self._has_typed_within(IDLE_REST_SECONDS)
+                if self._is_stopped.is_set() or is_needed_elsewhere or began >= due_at:
                     return
+
+    def _has_typed_within(self, seconds: float) -> bool:
+        return time.monotonic() < self._typed_at + seconds
 
 
 # ── the process ───────────────────────────────────────────────────────────────────────────────────
@@ -239,6 +272,8 @@ def _obey_commands(follower: Follower, commands: Iterator[Mapping[str, Any]]) ->
     for command in commands:
         if isinstance(native_id := command.get("read"), str):
             follower.read_next(native_id)
+        if command.get("typing"):
+            follower.give_way()
     follower.stop()
     time.sleep(EXIT_SECONDS)
     os._exit(0)  # SQLite rolls an unfinished transaction back

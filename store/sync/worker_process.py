@@ -23,6 +23,9 @@ RESTART_PERIOD_SECONDS = 60.0
 
 EXIT_TIMEOUT_SECONDS = 5.0
 
+NOTICE_SECONDS = 0.25
+"""The worker is told at most so often that a person is typing."""
+
 Message = Mapping[str, Any]
 
 
@@ -35,6 +38,7 @@ class WorkerProcess:
         self._early_messages: deque[Message | None] = deque()
         "Holds what came during `wait_for_rows`, for `messages`."
         self._starts: list[float] = []
+        self._noticed_at = float("-inf")
         self._is_closed = False
         self._process: subprocess.Popen[str] | None = None
 
@@ -60,6 +64,13 @@ class WorkerProcess:
     def read_next(self, native_id: str) -> None:
         """Ask the worker to read this session before the others."""
         self._send({"read": native_id})
+
+    def give_way(self) -> None:
+        """Ask the worker to rest for a moment, because a person is typing."""
+        now = time.monotonic()
+        if now >= self._noticed_at + NOTICE_SECONDS:
+            self._noticed_at = now
+            self._send({"typing": True})
 
     def wait_for_rows(self, seconds: float) -> None:
         """Wait until the worker has created the store and put the first sessions into it. Keeps other messages."""

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,8 +21,9 @@ from pty_terminal import Terminal
 
 from store.store import Store
 from store.sync import child_process, refresh, worker_process
-from store.sync.targets import find_targets
+from store.sync.targets import Progress, find_targets
 from store.sync.tuning import IMPORT_NICENESS
+from store.sync.worker import Follower
 from store.sync.worker_process import Message, WorkerProcess
 from store.usage.stale import count_without_usage
 from tui.app import Backscroll
@@ -43,11 +45,16 @@ def path(tmp_path: Path) -> Path:
 
 
 class RecordingWorker(WorkerProcess):
-    """Starts a real worker, and records which sessions it is asked to read."""
+    """Starts a real worker, and records what it is asked to do."""
 
     def __init__(self, path: Path) -> None:
         self.requested_ids: list[str] = []
+        self.has_given_way = False
         super().__init__(path)
+
+    def give_way(self) -> None:
+        self.has_given_way = True
+        super().give_way()
 
     def read_next(self, native_id: str) -> None:
         self.requested_ids.append(native_id)
@@ -240,6 +247,64 @@ def test_worker_reports_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
         assert wait_for_event(worker, "error")["message"].endswith(".")
 
 
+# ── while a person types ──────────────────────────────────────────────────────────────────────────
+
+
+def test_packing_stops_after_the_step_in_which_a_person_types(store: Store) -> None:
+    follower = Follower(store, lambda progress: None)
+    done: list[int] = []
+
+    def do_steps() -> Iterator[None]:
+        for step in range(3):
+            done.append(step)
+            if step == 1:
+                follower.give_way()
+            yield
+
+    follower._packing = do_steps()
+    follower._pack_until(time.monotonic() + TIMEOUT_SECONDS)
+    assert done == [0, 1]
+    follower.read_next("opened")  # whoever opens a session does not type any more
+    follower._pack_until(time.monotonic() + TIMEOUT_SECONDS)
+    assert done == [0, 1, 2]
+
+
+def test_an_import_holds_no_lock_while_it_rests(history: Path, store: Store) -> None:
+    """Another program writes to the store while the person types, and the import goes on when a session is opened."""
+    happened: list[str] = []
+
+    other = Store.open(store.path, busy_timeout_ms=0)
+
+    def type_and_write() -> None:
+        follower.give_way()
+        other.create_session("written meanwhile")
+        happened.append("written")
+        follower.read_next("opened")
+
+    def report(progress: Progress) -> None:
+        if progress.done:
+            follower.give_way()
+            writer.start()
+            happened.append("read")
+            follower._report_progress = lambda progress: happened.append("read")
+
+    follower = Follower(store, report, "claude")
+    writer = threading.Thread(target=type_and_write)
+    with other:
+        follower._sync_once()
+        writer.join()
+    assert happened[:2] == ["read", "written"]
+    assert len(titles(store.path)) > 1
+
+
+def test_a_worker_that_is_told_that_a_person_types_goes_on_afterwards(history: Path, path: Path) -> None:
+    with running_worker(path) as worker:
+        wait_for_event(worker, "idle")
+        worker.give_way()
+        add_session(history, "A question asked while a person types")
+        wait_for(lambda: "A question asked while a person types" in titles(path))
+
+
 # ── in the browser ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -272,6 +337,19 @@ async def test_worker_is_asked_to_read_the_session_that_the_browser_opens(
             sync.close()  # type: ignore[attr-defined]
             await wait_until(pilot, lambda: "loading…" not in screen_text(pilot))
     assert store.sessions.get(opened.id).depth == "full"
+
+
+async def test_worker_gives_way_when_a_person_begins_a_search(store: Store) -> None:
+    store.create_session("one")
+    with closing(RecordingWorker(store.path)) as worker:
+        async with Backscroll(store, worker=worker).run_test(size=(80, 24)) as pilot:
+            await wait_until(pilot, lambda: session_list(pilot).keys)
+            assert not worker.has_given_way
+            await pilot.press("slash")
+            await wait_until(pilot, lambda: worker.has_given_way)
+            worker.has_given_way = False
+            await pilot.press("o", "n")
+            await wait_until(pilot, lambda: worker.has_given_way)
 
 
 # ── sync --follow ─────────────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,8 @@ def search_binding(name: str, tooltip: str) -> Binding:
 
 
 class SearchScreen(StoreScreen[Result]):
-    """Reads the words and the saved searches that the box completes, each time before a person types."""
+    """Prepares for a person who types: reads the words and the saved searches that the box completes, and lets the sync
+    worker rest."""
 
     bar = query_one(TopBar)
 
@@ -35,7 +36,8 @@ class SearchScreen(StoreScreen[Result]):
         searches: Sequence[SavedSearch]
 
     @on(TopBar.Focused)
-    def _prepare_completions(self) -> None:
+    def _prepare_for_typing(self) -> None:
+        self.app.prepare_for_typing()
         self._load_vocabulary()
 
     @threaded(exclusive=True, group="vocabulary")

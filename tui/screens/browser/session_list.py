@@ -186,7 +186,7 @@ class SessionList:
         """Show the newest matches at every key; after a pause, show all of them with the best on top."""
         self._generation += 1
         self._typed_at = time.monotonic()
-        self._screen.app.postpone_gc()
+        self._screen.app.prepare_for_typing()
         rows_in_view = self._screen.sessions.page.height // LINES_PER_ROW + 1
         answer = self._typing_executor.submit(
             self._answer_typed_query, self.options, self._generation, max(rows_in_view, MIN_TYPED_ROWS)
