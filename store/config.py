@@ -84,6 +84,9 @@ SETTINGS = {
         Setting(
             "leaks", "idle", True, "false: conversations are scanned for leaks only when you run `backscroll leaks`."
         ),
+        Setting(
+            "memory", "auto_push", "", "Folders, with commas between them, whose memory files get edited facts at once."
+        ),
         Setting("facts", "max_lines", DEFAULT_MAX_LINES, "Consolidate the facts of a scope when there are more."),
     )
 }

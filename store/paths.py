@@ -144,6 +144,15 @@ def find_program(name: str) -> str:
     return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders))) or ""
 
 
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk has the names in a folder."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def replace_private_file(path: Path, data: bytes) -> None:
     """Write a file that only its owner can read, completely or not at all.
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from store.edits.summaries import Summaries
     from store.leaks.leaks import Leaks
     from store.memory.memory_files import MemoryFiles
+    from store.memory.shared_facts import SharedFacts
     from store.search.hits import Search
     from store.search.saved_searches import SavedSearches
     from store.secrets.secrets import Secrets
@@ -421,6 +422,12 @@ class Store(AgentMethods):
         from store.memory.memory_files import MemoryFiles
 
         return MemoryFiles(self)
+
+    @cached_property
+    def shared_facts(self) -> SharedFacts:
+        from store.memory.shared_facts import SharedFacts
+
+        return SharedFacts(self)
 
     @cached_property
     def saved_searches(self) -> SavedSearches:

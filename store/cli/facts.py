@@ -38,6 +38,17 @@ def facts() -> None:
     """
 
 
+@facts.result_callback()
+@with_store
+def push_edited_facts(store: Store, _: object) -> None:
+    """Push into the folders that want it, after a command that may have edited facts."""
+    plan = store.shared_facts.push_automatically()
+    for file in plan.changed if plan else ():
+        output.notify(f"Pushed to {file.path}.")
+    for problem in plan.problems if plan else ():
+        output.notify(problem)
+
+
 @facts.command("list")
 @click.option("--scope", "scopes", multiple=True, help="List only facts of this scope. Can be repeated.")
 @click.option("--retired", is_flag=True, help="Include retired facts.")

@@ -127,6 +127,11 @@ def m021_leaks(db: Database) -> None:
     _execute(db, LEAKS)
 
 
+@migrations.add
+def m022_memory_files(db: Database) -> None:
+    _execute(db, MEMORY_FILES)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -671,4 +676,22 @@ create table leak_key (
     id integer primary key check (id = 1),
     key blob not null
 ) strict
+"""
+
+# Which agents get a fact in their memory files, and what we wrote into each file last. An empty agent is all agents, an
+# empty folder everywhere. `lines` lists pairs of a fact and its line.
+MEMORY_FILES = """
+create table memory_audiences (
+    key integer primary key,
+    fact integer not null references facts(id) on delete cascade,
+    agent text not null,
+    folder text not null
+) strict
+
+create unique index memory_audiences_once on memory_audiences(fact, agent, folder)
+
+create table memory_blocks (
+    path text primary key,
+    lines text not null
+) strict, without rowid
 """

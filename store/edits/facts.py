@@ -121,7 +121,7 @@ class Facts:
         sessions = {*self._list_sessions_of_scope(scope), *([session.key] if session else [])}
         with self._store.journal.edit("learn", *sorted(sessions)) as edit:
             known = {fact.text for fact in self._list_own(scope)}
-            ids = [_insert_fact(edit, line, scope, **origin) for line in lines if line not in known]
+            ids = [insert_fact(edit, line, scope, **origin) for line in lines if line not in known]
         if max_lines is not None and consolidate is not None and len(self._list_own(scope)) > max_lines:
             self._run_consolidator(consolidate, scope)
         count = len(self._list_own(scope))
@@ -218,7 +218,7 @@ class Facts:
             now = utc_timestamp()
             for fact_id in dict.fromkeys(ids):
                 self._get_current(fact_id, seen.get(fact_id, UNSEEN))
-                _retire_fact(edit, fact_id, now)
+                retire_fact(edit, fact_id, now)
             return list(map(self.get, ids))
 
     def restore(self, fact_id: int) -> Fact:
@@ -257,7 +257,7 @@ class Facts:
             merged, *others = sorted(facts, key=lambda fact: (bool(fact.foreign_place), fact.id))
             edit.update("facts", merged.id, text=line, updated_at=now)
             for fact in others:
-                _retire_fact(edit, fact.id, now)
+                retire_fact(edit, fact.id, now)
             return self.get(merged.id)
 
     def _get_current(self, fact_id: int, seen: str = UNSEEN) -> Fact:
@@ -298,11 +298,11 @@ class Facts:
             for fact, line in diff.edited:
                 edit.update("facts", fact.id, text=line, updated_at=now)
             for fact in diff.retired:
-                _retire_fact(edit, fact.id, now)
+                retire_fact(edit, fact.id, now)
             known = set(current.values())
             for line in diff.added:
                 if line not in known:
-                    _insert_fact(edit, line, scope)
+                    insert_fact(edit, line, scope)
         return diff
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────
@@ -402,12 +402,12 @@ def _diff_facts(current: Sequence[Fact], lines: Sequence[str]) -> FactsDiff:
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _insert_fact(edit: PendingEdit, line: str, scope: str, **origin: Any) -> int:
+def insert_fact(edit: PendingEdit, line: str, scope: str, **origin: Any) -> int:
     now = utc_timestamp()
     return int(edit.insert("facts", text=line, scope=scope, created_at=now, updated_at=now, **origin))
 
 
-def _retire_fact(edit: PendingEdit, fact_id: int, now: str) -> None:
+def retire_fact(edit: PendingEdit, fact_id: int, now: str) -> None:
     edit.update("facts", fact_id, retired_at=now, updated_at=now)
 
 

@@ -63,13 +63,13 @@ class AgentRules(NamedTuple):
     "Returns how many bytes of the project's files are loaded together. None is no limit."
 
 
-def _home(agent: str) -> Path:
+def agent_home(agent: str) -> Path:
     source = sources.load_source(agent)
     home = source.home if source else None
     return Path(home.locate()) if home else Path.home()
 
 
-def _config_folder(name: str) -> Path:
+def config_folder(name: str) -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / name
 
 
@@ -91,7 +91,7 @@ def _as_names(value: Any, default: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _list_claude(project: Project) -> Iterator[MemoryPlace]:
-    home = _home("claude")
+    home = agent_home("claude")
     is_mac = sys.platform == "darwin"
     policy = Path("/Library/Application Support/ClaudeCode" if is_mac else "/etc/claude-code")
     yield MemoryPlace(policy / "CLAUDE.md", "policy", "machine")
@@ -152,7 +152,7 @@ def _list_nested(project: Project, names: tuple[str, ...]) -> Iterator[MemoryPla
 
 
 def _list_codex(project: Project) -> Iterator[MemoryPlace]:
-    home = _home("codex")
+    home = agent_home("codex")
     settings = _read_settings(home / "config.toml")
     fallbacks = _as_names(settings.get("project_doc_fallback_filenames"), ())
     for name in ("AGENTS.override.md", "AGENTS.md"):
@@ -180,7 +180,7 @@ def _list_codex_memories(project: Project, home: Path, settings: Mapping[str, An
 
 
 def _read_codex_limit() -> int | None:
-    limit = _read_settings(_home("codex") / "config.toml").get("project_doc_max_bytes")
+    limit = _read_settings(agent_home("codex") / "config.toml").get("project_doc_max_bytes")
     return limit if isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0 else CODEX_PROJECT_BYTES
 
 
@@ -196,7 +196,7 @@ def _list_qwen(project: Project) -> Iterator[MemoryPlace]:
 
 
 def _list_gemini_like(project: Project, agent: str, names: tuple[str, ...]) -> Iterator[MemoryPlace]:
-    home = _home(agent)
+    home = agent_home(agent)
     for settings in (home / "settings.json", project.root / home.name / "settings.json"):
         names = _read_context_names(settings, names)
     for name in names:
@@ -218,7 +218,7 @@ def _read_context_names(path: Path, default: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _list_copilot(project: Project) -> Iterator[MemoryPlace]:
-    yield MemoryPlace(_home("copilot") / "copilot-instructions.md", "user", "agent")
+    yield MemoryPlace(agent_home("copilot") / "copilot-instructions.md", "user", "agent")
     root = project.root
     yield MemoryPlace(root / ".github/copilot-instructions.md", "project", "folder", root)
     yield from _list_copilot_instructions(project, root)
@@ -245,14 +245,14 @@ def _list_copilot_instructions(project: Project, folder: Path, *, is_everywhere:
 
 
 def _list_opencode(project: Project) -> Iterator[MemoryPlace]:
-    config = _config_folder("opencode")
+    config = config_folder("opencode")
     for name in ("AGENTS.md", "CLAUDE.md", "CONTEXT.md"):
         found = [folder for folder in project.from_root if project.listings.has(folder / name)]
         if found:
             yield from (MemoryPlace(folder / name, "project", "folder", folder) for folder in reversed(found))
             break
     yield MemoryPlace(config / "AGENTS.md", "global", "agent", group="global")
-    yield MemoryPlace(_home("claude") / "CLAUDE.md", "global", "agent", group="global")
+    yield MemoryPlace(agent_home("claude") / "CLAUDE.md", "global", "agent", group="global")
     for folder, owner in ((config, None), (project.root, project.root)):
         named = _as_names(_read_settings(folder / "opencode.json").get("instructions"), ())
         for pattern in named:
@@ -274,7 +274,7 @@ def _list_goose(project: Project) -> Iterator[MemoryPlace]:
     with suppress(ValueError):
         names = _as_names(json.loads(os.environ.get("CONTEXT_FILE_NAMES", "")), names)
     root = os.environ.get("GOOSE_PATH_ROOT")
-    config = Path(root) / "config" if root else _config_folder("goose")
+    config = Path(root) / "config" if root else config_folder("goose")
     for name in names:
         yield MemoryPlace(config / name, "global", "agent")
     for folder in project.from_root:
@@ -283,7 +283,7 @@ def _list_goose(project: Project) -> Iterator[MemoryPlace]:
 
 
 def _list_pi(project: Project) -> Iterator[MemoryPlace]:
-    home = _home("pi")
+    home = agent_home("pi")
     for name in ("AGENTS.md", "CLAUDE.md"):
         yield MemoryPlace(home / name, "global", "agent", group="global")
     for folder in project.from_top:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from difflib import unified_diff
 from typing import Literal, NamedTuple
 
 MemoryScope = Literal["machine", "agent", "folder"]
@@ -216,3 +217,84 @@ class FileBlame:
     "Holds the newest of them."
     unread_sessions: int = 0
     "Counts the sessions that are not read yet. One of them may have written a line."
+
+
+# ── writing ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Audience(NamedTuple):
+    """Says which agents get a fact in their memory files."""
+
+    agent: str = ""
+    "Is empty for all agents."
+    folder: str = ""
+    "Is empty for everywhere."
+
+    def describe(self) -> str:
+        return f"{self.agent or 'all agents'} {f'in {self.folder}' if self.folder else 'everywhere'}"
+
+
+@dataclass(frozen=True, slots=True)
+class FilePush:
+    """Describes what a push would do to one file."""
+
+    path: str
+    before: str | None = None
+    "Is the text of the file, or None if there is none."
+    after: str | None = None
+    lines: tuple[tuple[int, str], ...] = ()
+    "Holds the facts of the block: the number of each, and its line."
+    problem: str = ""
+    "Says in a sentence why the file is not written."
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_changed(self) -> bool:
+        return not self.problem and self.before != self.after
+
+    @property
+    def diff(self) -> str:
+        """The change as a unified diff."""
+        before, after = ((text or "").splitlines() for text in (self.before, self.after))
+        return "\n".join(unified_diff(before, after, self.path, self.path, lineterm="", n=1))
+
+
+@dataclass(frozen=True, slots=True)
+class PushPlan:
+    files: tuple[FilePush, ...]
+
+    @property
+    def changed(self) -> list[FilePush]:
+        return [file for file in self.files if file.is_changed]
+
+    @property
+    def problems(self) -> list[str]:
+        return [file.problem for file in self.files if file.problem]
+
+
+@dataclass(frozen=True, slots=True)
+class LineEdit:
+    """Is an edit that a person made by hand in a block of ours."""
+
+    path: str
+    kind: Literal["changed", "removed", "added"]
+    fact: int | None
+    "Is None for an added line."
+    base: str
+    "Is the line that we wrote."
+    there: str
+    "Is the text that the file has now. Is empty for a removed line."
+    here: str
+    "Is the text that the store has now."
+    is_conflict: bool
+    "Says whether the fact was changed in the store or in another file, too."
+
+
+@dataclass(frozen=True, slots=True)
+class PullPlan:
+    edits: tuple[LineEdit, ...]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def conflicts(self) -> list[LineEdit]:
+        return [edit for edit in self.edits if edit.is_conflict]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from store.edits.journal import PendingEdit
 from store.errors import BadValue, WriteFailed
 from store.model.knowledge import FOREIGN_TABLE, Change
-from store.paths import make_private_folder, refuse_planted, unfinished_folder
+from store.paths import make_private_folder, refuse_planted, sync_folder, unfinished_folder
 from store.text.validate import decode, encode
 
 if TYPE_CHECKING:
@@ -89,21 +89,13 @@ def _write_locked(path: Path, data: bytes) -> int:
             file.write(data)
         os.fsync(handle)
         partial.rename(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except BaseException:
         os.close(handle)
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
     return handle
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _find_sealed(store: Store, edit: PendingEdit) -> Iterator[tuple[Any, ...]]:

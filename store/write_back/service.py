@@ -29,9 +29,9 @@ from store.sources.kit.write_plan import (
     WritePlan,
 )
 from store.text.validate import utc_timestamp
-from store.write_back import postgres, sqlite
+from store.write_back import files, postgres, sqlite
 from store.write_back.intentions import Intention, open_unfinished, write_intention
-from store.write_back.sqlite import WriteBackend
+from store.write_back.sqlite import RowSwapper, WriteBackend
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -246,6 +246,24 @@ class WriteBack:
             swap(edit)
         return backup
 
+    def write_files(self, kind: str, changes: Sequence[RowChange], record: Callable[[PendingEdit], None]) -> Path:
+        """Write text files of agents in one edit, if they are as they were read. Return the path of the backup.
+
+        `record` adds to the edit what changes in our own store.
+        """
+        self._store.settle_write_backs()
+        locator = changes[0].key["path"]
+        backup = self._back_up(files.FILES_SOURCE, locator, changes)
+        prepared = self._prepare_swap(files.FILES_SOURCE, locator, changes)
+        with prepared as swap, self._store.journal.edit(kind) as edit:
+            for change in changes:
+                origin = {"source": files.FILES_SOURCE, "locator": change.key["path"], "table": change.table}
+                key = {**origin, "key": dict(change.key)}
+                edit.add_foreign_change(Change(FOREIGN_TABLE, key, _as_dict(change.before), _as_dict(change.after)))
+            record(edit)
+            swap(edit)
+        return backup
+
     def _refuse_outdated_deletion(self, preview: WriteBackPreview) -> None:
         """Refuse to delete a session that has grown since the preview: the new rows would lose their session."""
         if preview.edits.delete:
@@ -263,9 +281,11 @@ class WriteBack:
 
     def _back_up(self, source: str, locator: str, changes: Sequence[RowChange]) -> Path:
         """Back up the foreign store, unless another program has it open and that is not allowed."""
-        if not _require_writable(sources.load_source(source)).allows_live_writes:
+        if not _allows_live_writes(source):
             sqlite.refuse_while_open(locator)
-        return _backend_for(locator).back_up(self._backup_folder, _backup_name(source, locator), locator, changes)
+        return _swapper_for(source, locator).back_up(
+            self._backup_folder, _backup_name(source, locator), locator, changes
+        )
 
     def list_backups(self, source: str, locator: str) -> list[Path]:
         """Return the backups of a foreign store, newest first."""
@@ -284,14 +304,14 @@ class WriteBack:
         What is intended is written to a file meanwhile. If this process is killed, the connection is lost, or the rows
         cannot be restored, the next one that opens the store settles it.
         """
-        exclusive = not _require_writable(sources.load_source(source)).allows_live_writes
+        exclusive, swapper = not _allows_live_writes(source), _swapper_for(source, locator)
         intention: Intention | None = None
         is_swapped = False
 
         def swap(edit: PendingEdit) -> None:
             nonlocal intention, is_swapped
             intention = write_intention(self._store, edit)
-            _backend_for(locator).swap_rows(locator, changes, exclusive=exclusive)
+            swapper.swap_rows(locator, changes, exclusive=exclusive)
             is_swapped = True
 
         try:
@@ -302,7 +322,7 @@ class WriteBack:
             except BaseException:
                 if is_swapped:
                     inverted = [change.inverted() for change in reversed(changes)]
-                    _backend_for(locator).swap_rows(locator, inverted, exclusive=exclusive)
+                    swapper.swap_rows(locator, inverted, exclusive=exclusive)
                 if intention is not None:
                     intention.delete()
                 raise
@@ -347,9 +367,11 @@ class WriteBack:
 
         All were written at once or none, and the agent may have changed some of the rows since.
         """
-        locator = cast("dict[str, Any]", changes[0].key)["locator"]
+        origin = cast("dict[str, Any]", changes[0].key)
         planned = [self._decode_change(change) for change in changes]
-        with _backend_for(locator).open_rows(locator) as rows:
+        if origin["source"] == files.FILES_SOURCE:
+            return files.complete(planned)
+        with _backend_for(origin["locator"]).open_rows(origin["locator"]) as rows:
             return any(
                 rows.has_content(change.table, rows.look_up(change.table, change.key), change.after)
                 for change in planned
@@ -433,6 +455,10 @@ class WriteBack:
         return None if columns is None else {name: self._decode_value(value) for name, value in columns.items()}
 
 
+def _as_dict(columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if columns is None else dict(columns)
+
+
 @contextmanager
 def _named_refusal(source: Source) -> Iterator[None]:
     """Say that a source takes no edits back, where it cannot even be opened for them. The kind of error stays."""
@@ -448,6 +474,14 @@ def _require_writable(source: Source | None) -> Source:
     if source is not None and source.can_write_back:
         return source
     raise Refused(_NO_WRITE_BACK.format(source.label if source else "This source"))
+
+
+def _allows_live_writes(source: str) -> bool:
+    return source == files.FILES_SOURCE or _require_writable(sources.load_source(source)).allows_live_writes
+
+
+def _swapper_for(source: str, locator: str) -> RowSwapper:
+    return files if source == files.FILES_SOURCE else _backend_for(locator)
 
 
 def _backend_for(locator: str) -> WriteBackend:

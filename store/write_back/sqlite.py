@@ -43,12 +43,8 @@ _AFFINITIES = (
 """Lists the affinities of SQLite and the words in a declared type that select them. The first match decides."""
 
 
-class WriteBackend(Protocol):
-    """Describes the functions of a module that writes to one kind of database."""
-
-    def open_rows(self, locator: str) -> AbstractContextManager[DatabaseRows]:
-        """Open the current rows for reading."""
-        ...
+class RowSwapper(Protocol):
+    """Describes the functions of a module that replaces rows, or files, by others."""
 
     def swap_rows(self, locator: str, changes: Sequence[RowChange], *, exclusive: bool) -> None:
         """Compare every row with its expected content and write all changes in one short transaction, or none.
@@ -57,12 +53,20 @@ class WriteBackend(Protocol):
         """
         ...
 
-    def find_side_effects(self, locator: str, changes: Sequence[RowChange], triggers: Sequence[str]) -> list[str]:
-        """Return what these triggers would do besides the changes, in a sentence each. Nothing is written."""
-        ...
-
     def back_up(self, folder: Path, name: str, locator: str, changes: Sequence[RowChange]) -> Path:
         """Back up the store to a file with mode 0600 that has `name` in its name. Only the newest backups are kept."""
+        ...
+
+
+class WriteBackend(RowSwapper, Protocol):
+    """Describes the functions of a module that writes to one kind of database."""
+
+    def open_rows(self, locator: str) -> AbstractContextManager[DatabaseRows]:
+        """Open the current rows for reading."""
+        ...
+
+    def find_side_effects(self, locator: str, changes: Sequence[RowChange], triggers: Sequence[str]) -> list[str]:
+        """Return what these triggers would do besides the changes, in a sentence each. Nothing is written."""
         ...
 
 

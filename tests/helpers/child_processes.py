@@ -479,6 +479,31 @@ def die_while_writing_back(report: Reporter, path: str, session: str, statements
         report(next(counter) - 1)
 
 
+def die_while_pushing(report: Reporter, path: str, steps: int, undo: bool = False) -> None:
+    """Push facts into memory files, or undo that, and die before one of the statements or changes of a file.
+
+    Report the number of steps if there are fewer.
+    """
+    counter = _die_before_statement(steps)
+
+    def count_file_change(event: str, arguments: tuple[Any, ...]) -> None:
+        is_reading = event == "open" and not (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR)
+        if event in _FILE_EVENTS and not is_reading and next(counter) == steps:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.dont_write_bytecode = True  # the number of steps must not depend on what was compiled before
+    with Store.open(path) as store:
+        sys.addaudithook(count_file_change)
+        if undo:
+            store.journal.undo()
+        else:
+            store.shared_facts.push(store.shared_facts.plan_push())
+        report(next(counter) - 1)
+
+
+_FILE_EVENTS = frozenset(["open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"])
+
+
 def _die_before_statement(statements: int) -> Iterator[int]:
     """Count the statements on connections that are opened from now on, and die before one of them."""
     counter = itertools.count(1)

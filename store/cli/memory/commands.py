@@ -5,17 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import click
 
 from store.cli import output
+from store.cli.facts import fact_numbers_argument
 from store.cli.lazy_group import ListGroup
-from store.cli.memory.memory_json import blame_to_json, budget_to_json, listed_file_to_json
+from store.cli.memory.memory_json import blame_to_json, budget_to_json, listed_file_to_json, pull_to_json, push_to_json
 from store.cli.options import json_option, with_store
 from store.cli.output import Span, Style, TerminalText, format_age, format_count
 from store.memory.memory_files import find_folder
 from store.memory.rules import AGENTS
-from store.model.memory import AgentBudget, BlamedLine, FileBlame, LineOrigin, LoadedFile, MemoryBudget
+from store.model.memory import (
+    AgentBudget,
+    Audience,
+    BlamedLine,
+    FileBlame,
+    LineEdit,
+    LineOrigin,
+    LoadedFile,
+    MemoryBudget,
+)
 from store.store import Store
 
 agents_option = click.option(
@@ -120,6 +131,123 @@ def _print_findings(budget: MemoryBudget) -> None:
         output.write(TerminalText("differs", "bad"), f"  {', '.join(conflict.agents)}: {conflict.key}")
         for place in conflict.places:
             output.write(f"    {shorten_path(place.path)}:{place.number}  {place.text}")
+
+
+# ── sharing ───────────────────────────────────────────────────────────────────────────────────────
+
+audience_agent_option = click.option(
+    "--agent", metavar="NAME", default="", help="Only this agent. Default: all agents."
+)
+audience_folder_option = click.option(
+    "--folder", type=click.Path(path_type=Path), help="Only in this folder. Default: everywhere."
+)
+
+
+@memory.command()
+@fact_numbers_argument
+@audience_agent_option
+@audience_folder_option
+@with_store
+def share(store: Store, numbers: tuple[int, ...], agent: str, folder: Path | None) -> None:
+    """Share facts with agents, in their memory files.
+
+    `memory push` writes the files.
+    """
+    store.shared_facts.share(numbers, _choose_audience(agent, folder))
+
+
+@memory.command()
+@fact_numbers_argument
+@audience_agent_option
+@audience_folder_option
+@with_store
+def unshare(store: Store, numbers: tuple[int, ...], agent: str, folder: Path | None) -> None:
+    """Stop sharing facts with an audience.
+
+    `memory push` takes them out of the files.
+    """
+    store.shared_facts.unshare(numbers, _choose_audience(agent, folder))
+
+
+def _choose_audience(agent: str, folder: Path | None) -> Audience:
+    return Audience(agent, str(find_folder(folder)) if folder else "")
+
+
+@memory.command()
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@json_option
+@with_store
+def push(store: Store, dry_run: bool, as_json: bool) -> None:
+    """Write shared facts into the memory files of their agents.
+
+    They are written into a block between two marks. For Claude Code they get a file of their own, and CLAUDE.md one
+    line that imports it. A backup is taken first, and `backscroll undo` reverses it.
+    """
+    plan = store.shared_facts.plan_push()
+    backup = None if dry_run else store.shared_facts.push(plan)
+    if as_json:
+        output.emit_json(push_to_json(plan, backup, dry_run))
+    else:
+        for file in plan.changed:
+            write_diff(file.diff)
+            for note in file.notes:
+                output.notify(note)
+        for problem in plan.problems:
+            output.notify(problem)
+        if backup is not None:
+            output.notify(f"{format_count(len(plan.changed), 'file')} written; the backup is {backup}.")
+        elif not plan.changed and not plan.problems:
+            output.notify("Nothing to push." if plan.files else "No facts are shared. Run `backscroll memory share N`.")
+    if plan.problems:
+        raise click.exceptions.Exit(1)
+
+
+def write_diff(diff: str) -> None:
+    styles: dict[str, Style] = {"+": "good", "-": "bad", "@": "quiet"}
+    for line in diff.splitlines():
+        is_head = line.startswith(("---", "+++"))
+        output.write(TerminalText(line, "name" if is_head else styles.get(line[:1], "plain")))
+
+
+@memory.command()
+@click.option("--dry-run", is_flag=True, help="Only show the edits.")
+@click.option(
+    "--take", type=click.Choice(["here", "there"]), help="Of facts edited here and in a file, keep this text."
+)
+@json_option
+@with_store
+def pull(store: Store, dry_run: bool, take: Literal["here", "there"] | None, as_json: bool) -> None:
+    """Read edits that were made by hand in pushed blocks back as edits of the facts."""
+    plan = store.shared_facts.plan_pull()
+    is_refused = bool(plan.conflicts) and take is None
+    count = 0 if dry_run or is_refused else store.shared_facts.pull(plan, take)
+    if as_json:
+        output.emit_json(pull_to_json(plan, dry_run or is_refused))
+    else:
+        for edit in plan.edits:
+            _print_edit(edit)
+        for problem in plan.problems:
+            output.notify(problem)
+        if is_refused:
+            output.notify(
+                "Some facts were edited here and there, so nothing was pulled. Use --take here or --take there."
+            )
+        elif not dry_run:
+            output.notify(f"{format_count(count, 'edit')} pulled." if count else "Nothing to pull.")
+    if is_refused or plan.problems:
+        raise click.exceptions.Exit(1)
+
+
+def _print_edit(edit: LineEdit) -> None:
+    number = f"fact {edit.fact}" if edit.fact else "new fact"
+    output.write(TerminalText(number, "title"), f"  {edit.kind} in {shorten_path(edit.path)}")
+    if edit.base:
+        output.write(TerminalText(f"  - {edit.base}", "bad"))
+    if edit.is_conflict:
+        output.write(f"  here:  {edit.here or '(retired)'}")
+        output.write(f"  there: {edit.there or '(removed)'}")
+    elif edit.there:
+        output.write(TerminalText(f"  + {edit.there}", "good"))
 
 
 # ── blame ─────────────────────────────────────────────────────────────────────────────────────────

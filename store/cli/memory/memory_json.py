@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from store.model.memory import (
@@ -12,6 +13,8 @@ from store.model.memory import (
     ListedFile,
     LoadedFile,
     MemoryBudget,
+    PullPlan,
+    PushPlan,
 )
 
 JsonObject = dict[str, Any]
@@ -126,3 +129,40 @@ def _origin_to_json(origin: LineOrigin) -> JsonObject:
             commit = {"commit": origin.commit, "author": origin.author, "summary": origin.summary}
             return {"kind": "commit", "at": origin.at, **commit}
     return {"kind": "hand", "at": None}
+
+
+def push_to_json(plan: PushPlan, backup: Path | None, dry_run: bool) -> JsonObject:
+    return {
+        "dry_run": dry_run,
+        "files": [
+            {
+                "path": file.path,
+                "changed": file.is_changed,
+                "facts": [fact for fact, _ in file.lines],
+                "diff": file.diff,
+                "problem": file.problem or None,
+                "notes": list(file.notes),
+            }
+            for file in plan.files
+        ],
+        "backup": str(backup) if backup else None,
+    }
+
+
+def pull_to_json(plan: PullPlan, dry_run: bool) -> JsonObject:
+    return {
+        "dry_run": dry_run,
+        "edits": [
+            {
+                "path": edit.path,
+                "kind": edit.kind,
+                "fact": edit.fact,
+                "base": edit.base,
+                "there": edit.there,
+                "here": edit.here,
+                "conflict": edit.is_conflict,
+            }
+            for edit in plan.edits
+        ],
+        "problems": list(plan.problems),
+    }
