@@ -86,6 +86,17 @@ def rotated(store: Store, fingerprint: str) -> None:
 
 
 @leaks.command()
+@click.argument("fingerprint")
+@with_store
+def reopen(store: Store, fingerprint: str) -> None:
+    """List a leak that was ignored or rotated among the open ones again.
+
+    `backscroll undo` reverses it.
+    """
+    store.leaks.reopen(fingerprint)
+
+
+@leaks.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--environment", is_flag=True, help="Also look for values of your environment variables.")
 @json_option

@@ -45,7 +45,7 @@ class Leaks:
         for row in rows:
             by_fingerprint.setdefault(row[0], []).append(row)
         leaks = sorted(map(_build_leak, by_fingerprint.values()), key=lambda leak: leak.last_at, reverse=True)
-        return sorted(leaks, key=lambda leak: (bool(leak.ignored or leak.rotated), Tier(leak.tier).rank))
+        return sorted(leaks, key=lambda leak: (not leak.is_open, Tier(leak.tier).rank))
 
     def _read_rows(self, query: str) -> list[Any]:
         if not query:
@@ -78,6 +78,10 @@ class Leaks:
     def set_rotated(self, fingerprint: str) -> None:
         """Note that the value is no longer valid, because its vendor replaced it."""
         self._update("mark leak as rotated", fingerprint, rotated_at=utc_timestamp())
+
+    def reopen(self, fingerprint: str) -> None:
+        """List a leak among the open ones again, because it matters after all or is still valid."""
+        self._update("reopen leak", fingerprint, ignored="", rotated_at="")
 
     def _update(self, kind: str, fingerprint: str, **columns: str) -> None:
         with self._store.journal.edit(kind) as edit:

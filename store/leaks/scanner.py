@@ -123,9 +123,7 @@ class Scanner:
     @property
     def limits(self) -> str:
         """Say which rules were not used, or nothing if all were."""
-        if self.is_complete:
-            return ""
-        return _INCOMPLETE.format(count=sum(rule.is_builtin for rule in RULES), total=len(RULES))
+        return describe_limits(is_complete=self.is_complete)
 
     def scan(self, text: str) -> list[Match]:
         """Return the secrets in a text, in order. Their positions count characters."""
@@ -168,10 +166,20 @@ def load_scanner(values: Iterable[str] = (), environment: Mapping[str, str] | No
     names look like those of credentials.
     """
     is_complete = has_extra()
-    rules = [rule for rule in RULES if is_complete or rule.is_builtin]
+    rules = list_rules(is_complete=is_complete)
     rules += [_exact_rule(OWN_SECRET, value) for value in set(values) if len(value) >= MIN_VALUE_CHARS]
     rules += [_exact_rule(ENVIRONMENT_VARIABLE, value) for value in _list_credentials(environment or {})]
     return Scanner(rules, is_complete=is_complete)
+
+
+def list_rules(*, is_complete: bool) -> list[Rule]:
+    """Return all rules, or the few that need no extra."""
+    return [rule for rule in RULES if is_complete or rule.is_builtin]
+
+
+def describe_limits(*, is_complete: bool) -> str:
+    """Say that only a few rules are used, or nothing if all are."""
+    return "" if is_complete else _INCOMPLETE.format(count=len(list_rules(is_complete=False)), total=len(RULES))
 
 
 def has_extra() -> bool:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,7 @@ from store.leaks.escapes import decode_escapes
 from store.leaks.file_scan import FileScan, FoundValue
 from store.leaks.fingerprint import compute_fingerprint, unescape_value
 from store.leaks.leak_key import read_leak_key, read_or_renew_leak_key
-from store.leaks.scanner import Scanner, load_scanner
+from store.leaks.scanner import Scanner, describe_limits, has_extra, list_rules, load_scanner
 from store.model.entry import Attachment, Entry, Json, Text, Thinking, ToolCall, ToolResult
 from store.model.leak import NotScanned
 from store.sources.kit.locator import is_url
@@ -89,15 +90,20 @@ class StoreScan:
     def __init__(self, store: Store, *, is_idle: bool = False) -> None:
         self._store = store
         self._is_idle = is_idle
-        values, marker = _read_own_values(store, is_idle)
-        self.scanner = load_scanner(values)
-        self.rules = _identify_rules(self.scanner) + marker
+        self._is_complete = has_extra()
+        marker = _identify_own_values(store, is_idle)
+        self._has_own_values = bool(marker)
+        self.rules = _identify_rules(self._is_complete) + marker
         self._current_rules = self.rules if marker else f"{self.rules}*"
         """Matches the rules of what need not be scanned again: also for more values than are known now."""
         self._key = b""
         is_without = not marker and store.row("select 1 from secrets limit 1")
         self._locked_note = "The values of your secrets were not looked for: they are locked." if is_without else ""
-        self.texts = self.bytes = self.files = 0
+        self.sessions = self.texts = self.bytes = self.files = 0
+
+    @cached_property
+    def scanner(self) -> Scanner:
+        return load_scanner(self._store.secrets.all_values() if self._has_own_values else ())
 
     def steps(self) -> Iterator[None]:
         """Scan everything that is not scanned yet, and yield after each short step."""
@@ -110,7 +116,7 @@ class StoreScan:
     @property
     def limits(self) -> str:
         """Say what was not looked for, or nothing."""
-        return " ".join(filter(None, [self.scanner.limits, self._locked_note]))
+        return " ".join(filter(None, [describe_limits(is_complete=self._is_complete), self._locked_note]))
 
     def count_pending(self) -> int:
         """Count the sessions with texts that are not scanned yet."""
@@ -124,6 +130,7 @@ class StoreScan:
             if last_seq == -2:
                 self._forget_session(session)
             yield from self._scan_session(session, last_seq)
+            self.sessions += 1
 
     def _forget_session(self, session: int) -> None:
         with self._store.transaction(durable=False) as connection:
@@ -281,20 +288,19 @@ def _walk(root: Path) -> Iterator[Path]:
         yield from (Path(parent, name) for name in sorted(names))
 
 
-def _read_own_values(store: Store, is_idle: bool) -> tuple[list[str], str]:
-    """Return the values of the store's secrets, and what identifies their current state.
+def _identify_own_values(store: Store, is_idle: bool) -> str:
+    """Return what identifies the current secrets of the store, or nothing if their values are not looked for.
 
     They are left out where reading them would need a passphrase, or could make the system's keyring ask for one.
     """
     count, newest = store.row("select count(*), max(created_at) from secrets")
-    if not count or is_idle or store.secrets.is_locked:
-        return [], ""
-    return list(store.secrets.all_values()), f" with {count} secrets of {newest}"
+    return "" if not count or is_idle or store.secrets.is_locked else f" with {count} secrets of {newest}"
 
 
-def _identify_rules(scanner: Scanner) -> str:
+@cache
+def _identify_rules(is_complete: bool) -> str:
     """Return a text that changes when other rules are used."""
-    patterns = "\n".join(f"{rule.id} {rule.tier} {rule.pattern}" for rule in scanner.rules if rule.source)
+    patterns = "\n".join(f"{rule.id} {rule.tier} {rule.pattern}" for rule in list_rules(is_complete=is_complete))
     return hashlib.sha256(f"{SCAN_VERSION}\n{patterns}".encode()).hexdigest()[:16]
 
 

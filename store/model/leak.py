@@ -33,6 +33,19 @@ class Leak:
     rotated: str | None = None
     "Is the time when a person said that the value is no longer valid, or None."
 
+    @property
+    def is_open(self) -> bool:
+        """Is true until a person says that the value does not matter, or that it is no longer valid."""
+        return not (self.ignored or self.rotated)
+
+    @property
+    def session_ids(self) -> frozenset[str]:
+        return frozenset(place.session_id for place in self.places if place.session_id)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(place.path for place in self.places if place.path)
+
 
 class NotScanned(NamedTuple):
     """Names a file or a value that could not be looked into, and the reason."""
