@@ -96,7 +96,7 @@ class FileScan:
 
     def scan_file(self, path: Path) -> None:
         try:
-            changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            changed_at = format_change_time(path.stat())
             for found in self.find_in_file(path):
                 self._add(found, str(path), changed_at)
         except (OSError, ValueError, OverflowError) as error:
@@ -125,7 +125,7 @@ class FileScan:
             folders.sort()
             for name in sorted(names):
                 path = Path(parent, name)
-                if path.is_symlink():
+                if path.is_symlink() or is_side_file(path):
                     continue
                 if path.is_file():
                     yield path
@@ -162,13 +162,13 @@ class FileScan:
                 yield FoundValue(match, _decode(buffer[match.start : match.end]), None, line)
 
     def _find_in_database(self, path: Path) -> Iterator[FoundValue]:
-        """Scan the text of every row. Values that are no text are counted and named."""
-        opaque = 0
+        """Scan the text of every row. A database with values that are no text is named."""
+        has_opaque = False
         try:
             with snapshot(path, check=False) as connection:
                 for field, data in _list_values(connection):
                     if b"\0" in data:
-                        opaque += 1
+                        has_opaque = True
                         continue
                     self.texts += 1
                     self.bytes += len(data)
@@ -177,8 +177,8 @@ class FileScan:
                         yield FoundValue(match, _decode(decoded[match.start : match.end]), field, None)
         except StoreError as error:
             self.unreadable.append(NotScanned(str(path), str(error)))
-        if opaque:
-            self.not_scanned.append(NotScanned(str(path), f"has {opaque} values that are not text"))
+        if has_opaque:
+            self.not_scanned.append(NotScanned(str(path), "has values that are not text"))
 
     def _add(self, found: FoundValue, path: str, changed_at: str) -> None:
         fingerprint = compute_fingerprint(self._key, found.value)
@@ -188,6 +188,17 @@ class FileScan:
     def _add_unreadable(self, path: Path, error: Exception) -> None:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         self.unreadable.append(NotScanned(str(path), reason))
+
+
+def format_change_time(status: os.stat_result) -> str:
+    """Return when a file was changed."""
+    return datetime.fromtimestamp(status.st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def is_side_file(path: Path) -> bool:
+    """Return whether a file belongs to a SQLite database beside it, with which it is read."""
+    name, dash, kind = path.name.rpartition("-")
+    return dash == "-" and kind in ("wal", "shm", "journal") and path.with_name(name).is_file()
 
 
 def _say_why_not(beginning: bytes, size: int) -> str:

@@ -26,6 +26,11 @@ _SELECT_PLACES = """
 _IN_SESSIONS = "where leak_places.session in (select value from json_each(?))"
 _IN_ORDER = "order by leak_places.at, leak_places.key"
 _MAX_SESSIONS = 1_000_000
+_SELECT_TURNS = """
+    select distinct sessions.id, leak_places.entry_seq, entries.turn from leak_places
+        join sessions on sessions.key = leak_places.session
+        join entries on entries.session = leak_places.session and entries.seq = leak_places.entry_seq
+"""
 
 
 class Leaks:
@@ -46,6 +51,10 @@ class Leaks:
             by_fingerprint.setdefault(row[0], []).append(row)
         leaks = sorted(map(_build_leak, by_fingerprint.values()), key=lambda leak: leak.last_at, reverse=True)
         return sorted(leaks, key=lambda leak: (not leak.is_open, Tier(leak.tier).rank))
+
+    def list_turns(self) -> dict[str, int]:
+        """Return the turn of every entry in which a leak was found."""
+        return {entry_id(session, seq): turn for session, seq, turn in self._store.rows(_SELECT_TURNS)}
 
     def _read_rows(self, query: str) -> list[Any]:
         if not query:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.errors import Damaged, StoreError
 from store.leaks.escapes import decode_escapes
-from store.leaks.file_scan import FileScan, FoundValue
+from store.leaks.file_scan import FileScan, FoundValue, format_change_time, is_side_file
 from store.leaks.fingerprint import compute_fingerprint, unescape_value
 from store.leaks.leak_key import read_leak_key, read_or_renew_leak_key
 from store.leaks.scanner import Scanner, describe_limits, has_extra, list_rules, load_scanner
 from store.model.entry import Attachment, Entry, Json, Text, Thinking, ToolCall, ToolResult
 from store.model.leak import NotScanned
 from store.sources.kit.locator import is_url
-from store.text.validate import utc_timestamp
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -123,6 +124,11 @@ class StoreScan:
         (unread,) = self._store.row("select count(*) from sessions where tail is null")
         return len(self._store.rows(_SELECT_PENDING, self._current_rules)) + int(unread)
 
+    def count_pending_files(self) -> int:
+        """Count the files of agents that are new or were changed since they were scanned."""
+        known = self._read_file_stamps()
+        return sum(known.get(str(path)) != _file_stamp(status) for path, status in _list_files(self._store))
+
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────
 
     def _scan_sessions(self) -> Iterator[None]:
@@ -206,35 +212,33 @@ class StoreScan:
     # ── files of agents ───────────────────────────────────────────────────────────────────────────
 
     def _scan_files(self) -> Iterator[None]:
-        sql = "select path, case when rules glob ? then stamp else '' end from leak_files"
-        known = dict(self._store.rows(sql, self._current_rules))
+        known = self._read_file_stamps()
         present: set[str] = set()
-        for path in list_agent_files(self._store):
-            present.add(name := str(path))
-            try:
-                status = path.stat()
-            except (OSError, ValueError):
-                continue
-            stamp = f"{status.st_size}:{status.st_mtime_ns}"
-            if known.get(name) == stamp or (self._is_idle and _takes_long(status)):
-                continue
-            self._scan_file(path, stamp)
-            yield
+        for path, status in _list_files(self._store):
+            present.add(str(path))
+            if known.get(str(path)) != _file_stamp(status) and not (self._is_idle and _takes_long(status)):
+                self._scan_file(path, status)
+                yield
         self._forget_files(known.keys() - present)
 
-    def _scan_file(self, path: Path, stamp: str) -> None:
+    def _read_file_stamps(self) -> dict[str, str]:
+        """Return the files that were scanned, each with its stamp then, or an empty one if other rules are used now."""
+        sql = "select path, case when rules glob ? then stamp else '' end from leak_files"
+        return dict(self._store.rows(sql, self._current_rules))
+
+    def _scan_file(self, path: Path, status: os.stat_result) -> None:
         scan = FileScan(self.scanner)
-        at = utc_timestamp()
         try:
+            at = format_change_time(status)
             found = [_place_in_file(found, str(path), at) for found in scan.find_in_file(path)]
             reasons = [item.reason for item in (*scan.unreadable, *scan.not_scanned)]
-        except (OSError, StoreError) as error:
+        except (OSError, OverflowError, StoreError) as error:
             found, reasons = [], [getattr(error, "strerror", "") or str(error)]
         self.files += scan.files
         self.bytes += scan.bytes
         with self._store.transaction(durable=False) as connection:
             connection.execute("delete from leak_places where path = ?", (str(path),))
-            self._write(found, _NOTE_FILE, str(path), stamp, self.rules, "; ".join(reasons))
+            self._write(found, _NOTE_FILE, str(path), _file_stamp(status), self.rules, "; ".join(reasons))
 
     def _forget_files(self, paths: Iterable[str]) -> None:
         """Forget files that are gone."""
@@ -259,21 +263,34 @@ def _takes_long(status: os.stat_result) -> bool:
     return status.st_size > MAX_IDLE_FILE_BYTES or abs(time.time() - status.st_mtime) < QUIET_SECONDS
 
 
+def _file_stamp(status: os.stat_result) -> str:
+    return f"{status.st_size}:{status.st_mtime_ns}"
+
+
 def list_agent_files(store: Store) -> Iterator[Path]:
     """Yield the files in the stores that were synced, and the settings of Claude Code in the folders of sessions."""
+    return (path for path, _ in _list_files(store))
+
+
+def _list_files(store: Store) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the files of agents with their status. Links are not followed, and what cannot be looked at is left out."""
     seen: set[Path] = set()
+    for path in _list_paths(store):
+        if path not in seen:
+            seen.add(path)
+            with suppress(OSError, ValueError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and not is_side_file(path):
+                    yield path, status
+
+
+def _list_paths(store: Store) -> Iterator[Path]:
     for (locator,) in store.rows("select locator from sources order by key"):
-        if is_url(locator):
-            continue
-        root = Path(os.path.expanduser(locator))
-        for path in _walk(root) if root.is_dir() else [root]:
-            if path not in seen and path.is_file() and not path.is_symlink():
-                seen.add(path)
-                yield path
+        if not is_url(locator):
+            root = Path(os.path.expanduser(locator))
+            yield from _walk(root) if root.is_dir() else [root]
     for (folder,) in store.rows("select distinct cwd from sessions where cwd != ''"):
-        path = Path(folder, ".claude", "settings.local.json")
-        if path not in seen and path.is_file():
-            yield path
+        yield Path(folder, ".claude", "settings.local.json")
 
 
 def list_not_scanned(store: Store) -> list[NotScanned]:

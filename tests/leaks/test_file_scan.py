@@ -95,7 +95,7 @@ def test_databases_are_read_row_by_row(folder: Path) -> None:
         ("aws-access-key", 'odd "name.body'),
         ("groq-key", 'odd "name.data'),
     }
-    assert [item.reason for item in result.not_scanned] == ["has 1 values that are not text"]
+    assert [item.reason for item in result.not_scanned] == ["has values that are not text"]
 
 
 def test_what_cannot_be_looked_into_is_named(folder: Path) -> None:

@@ -66,6 +66,9 @@ EDIT_LABELS = {
     "pin search": "search pinned",
     "unpin search": "search unpinned",
     "write-back": "written back",
+    "ignore leak": "leak ignored",
+    "mark leak as rotated": "leak marked as rotated",
+    "reopen leak": "leak opened again",
 }
 """Names the kinds of edits for people. A kind that is missing here is shown unchanged."""
 
@@ -74,6 +77,8 @@ _SUBJECT_COLUMNS = ("own_title", "text", "name", "filename", "content", "value",
 
 _TABLE_LABELS = {"facts": "fact", "tags": "tag", "notes": "note", "summaries": "summary", "meta": "value"}
 _COLUMN_LABELS = {
+    "ignored": "reason to ignore it",
+    "rotated_at": "rotated",
     "own_title": "title",
     "agent_title": "agent title",
     "up_to_turn": "covers turns up to",

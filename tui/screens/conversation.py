@@ -148,7 +148,7 @@ class ConversationPane(Horizontal):
         self._session_key: int | None = None
         self._search_query: Query | None = None
         self._initial_entry: str | None = None
-        self._is_masked = False
+        self.is_masked = False
         "Is true while the session that is open, or is being opened, shows no leaks."
         self._mask: LeakMask | None = None
         self._is_opening = False
@@ -186,7 +186,7 @@ class ConversationPane(Horizontal):
         With `is_masked`, the leaks in it are hidden.
         """
         self.prepare(session, query=query, at_entry=at_entry)
-        self._is_masked = is_masked
+        self.is_masked = is_masked
         if session.depth == "text":
             self.post_message(self.ReadRequested(session.native_id))
         self._load_conversation(session.key, self._generation, query, at_entry, is_update=False, is_masked=is_masked)
@@ -194,7 +194,7 @@ class ConversationPane(Horizontal):
     def prepare(self, session: Session, *, query: Query | None = None, at_entry: str | None = None) -> None:
         """Expect a session that is about to be opened: a session that is still loading is dropped, and keys wait."""
         self._session_key, self._search_query, self._initial_entry = session.key, query, at_entry
-        self._is_opening, self._is_masked = True, False
+        self._is_opening, self.is_masked = True, False
         self._next_generation()
         self.timeline_pane.timeline_view.defer_keys()
 
@@ -213,8 +213,13 @@ class ConversationPane(Horizontal):
             is_due = self._is_opening or self.session.depth == "text"
             query, entry = (self._search_query, self._initial_entry) if is_due else (None, None)
             self._load_conversation(
-                self._session_key, self._next_generation(), query, entry, not is_due, self._is_masked
+                self._session_key, self._next_generation(), query, entry, not is_due, self.is_masked
             )
+
+    @property
+    def shown_session(self) -> Session | None:
+        """The session as its heading shows it: without leaks if they are hidden."""
+        return self._mask.mask_session(self.session) if self._mask and self.session else self.session
 
     def is_open(self, key: int, query: Query | None = None) -> bool:
         """Whether this session is open, at the hits of the query if there is one."""
@@ -316,7 +321,7 @@ class ConversationPane(Horizontal):
             self._selected_entry = None  # its record is read again, to hide or to show leaks
         self._mask = mask
         self.timeline_pane.show(
-            mask.mask_session(loaded.session) if mask else loaded.session,
+            self.shown_session or loaded.session,
             mask.mask_outline(loaded.timeline) if mask else loaded.timeline,
             at=loaded.at_entry,
             highlight=mask.pattern if mask else loaded.highlight_pattern,
@@ -326,7 +331,7 @@ class ConversationPane(Horizontal):
         if loaded.cost is not None:
             self._load_costs(loaded.session)
         selected = self._selected_entry if loaded.is_update else None
-        self.post_message(self.TurnSelected(loaded.session, selected.turn if selected else None))
+        self.post_message(self.TurnSelected(self.shown_session or loaded.session, selected.turn if selected else None))
         self._go_to_written_note()
 
     @on(CostsLoaded)
@@ -375,8 +380,8 @@ class ConversationPane(Horizontal):
     def _select_entry(self, selected: TimelinePane.Selected) -> None:
         selected.stop()
         entry = selected.entry
-        if self.session is not None:
-            self.post_message(self.TurnSelected(self.session, entry.turn if entry else None))
+        if (session := self.shown_session) is not None:
+            self.post_message(self.TurnSelected(session, entry.turn if entry else None))
         self._show_position(entry.turn if entry else 0)
         previous, self._selected_entry = self._selected_entry, entry
         if entry is None:

@@ -30,6 +30,7 @@ from tui.messages import Copy
 from tui.render.browser_notices import explain_hidden_session, render_breadcrumb
 from tui.screens.browser.comparisons import COMPARE_TOOLTIP, Comparisons
 from tui.screens.browser.empty_list import EmptyList
+from tui.screens.browser.leaks_opener import LeaksOpener
 from tui.screens.browser.live_sync import LiveSync
 from tui.screens.browser.session_edits import SessionEdits, edit_binding
 from tui.screens.browser.stats_opener import StatsOpener
@@ -135,6 +136,15 @@ class BrowserScreen(SessionListScreen[None]):
             id="list.stats",
             tooltip="Show tokens, API value and other statistics",
         ),
+        Binding(
+            "exclamation_mark",
+            "leaks",
+            "Leaks",
+            show=False,
+            key_display="!",
+            id="list.leaks",
+            tooltip="Show keys, tokens and passwords in conversations and files",
+        ),
         # The list has this key, too. With priority, the focus has moved before the next key is handled.
         Binding("enter", "open_session", "Open", id="list.open", priority=True, tooltip="Open the session"),
         # The list has this key, too, but it is hidden if it is empty.
@@ -191,6 +201,7 @@ class BrowserScreen(SessionListScreen[None]):
         self.comparisons = Comparisons(self, store)
         self.empty_list = EmptyList(self, store)
         self._stats_opener = StatsOpener(self, store, clock)
+        self._leaks_opener = LeaksOpener(self, store, clock)
         self._shown_title = title
         self.has_conversation = False
         "Is set when `conversation` is."
@@ -358,9 +369,9 @@ class BrowserScreen(SessionListScreen[None]):
             self._is_enter_pending = self.sessions.selected_key is not None
             return
         self._is_enter_pending = False
-        # A conversation that is already shown next to the list is not opened again.
+        # A conversation that is already shown next to the list is not opened again, unless its leaks are hidden.
         query, entry = self._find_opening()
-        is_open = self.conversation.is_open(session.key, query)
+        is_open = self.conversation.is_open(session.key, query) and not self.conversation.is_masked
         if not is_open:
             self.conversation.prepare(session, query=query, at_entry=entry)
         self.action_pane(1)
@@ -408,19 +419,19 @@ class BrowserScreen(SessionListScreen[None]):
         """The session that is read, or the one under the cursor of the list, depending on the active pane."""
         return self.conversation.session if self.is_reading else self.sessions.selected
 
-    def open_entry(self, entry: str | None) -> None:
-        """Go to an entry, of any session, for which another screen was left."""
+    def open_entry(self, entry: str | None, *, is_masked: bool = False) -> None:
+        """Go to an entry, of any session, for which another screen was left. With `is_masked`, leaks are hidden."""
         if entry is not None:
-            self._load_session_of_entry(entry)
+            self._load_session_of_entry(entry, is_masked)
 
     @threaded(exclusive=True, group="go to")
-    def _load_session_of_entry(self, entry: str) -> None:
+    def _load_session_of_entry(self, entry: str, is_masked: bool) -> None:
         session = self._store.sessions.get(entry.rpartition("#")[0])
         ancestors = self._store.sessions.ancestors(session)
-        self.app.call_from_thread(self._open_at_entry, session, ancestors, entry)
+        self.app.call_from_thread(self._open_at_entry, session, ancestors, entry, is_masked)
 
-    def _open_at_entry(self, session: Session, ancestors: Sequence[Session], entry: str) -> None:
-        self.conversation.open(session, at_entry=entry)
+    def _open_at_entry(self, session: Session, ancestors: Sequence[Session], entry: str, is_masked: bool) -> None:
+        self.conversation.open(session, at_entry=entry, is_masked=is_masked)
         self._select_in_list(session, ancestors)
         self.action_pane(1)
 
@@ -465,10 +476,8 @@ class BrowserScreen(SessionListScreen[None]):
         self._active_pane = pane
         self.add_class(f"-pane-{pane}")
         self._arrange_panes()
-        if self.conversation.session is not None:
-            self.location_bar.update(
-                render_breadcrumb(self.conversation.session, self._selected_turn, pane), layout=False
-            )
+        if (session := self.conversation.shown_session) is not None:
+            self.location_bar.update(render_breadcrumb(session, self._selected_turn, pane), layout=False)
         self.call_after_refresh(self._load_visible_panes)
 
     def _load_visible_panes(self) -> None:
@@ -515,7 +524,8 @@ class BrowserScreen(SessionListScreen[None]):
         if self.has_class("-zoom"):
             self.action_zoom()
         elif self._active_pane:
-            if self._active_pane > 1 or not self._stats_opener.return_from_conversation():
+            openers = (self._leaks_opener, self._stats_opener)
+            if self._active_pane > 1 or not any(opener.return_from_conversation() for opener in openers):
                 self.action_pane(self._active_pane - 1)
         else:
             self.action_clear()
@@ -605,6 +615,9 @@ class BrowserScreen(SessionListScreen[None]):
     def action_stats(self) -> None:
         self._stats_opener.open()
 
+    def action_leaks(self) -> None:
+        self._leaks_opener.open()
+
     def action_clear(self) -> None:
         if not self._stats_opener.return_from_list():
             super().action_clear()
@@ -658,7 +671,7 @@ class BrowserScreen(SessionListScreen[None]):
                 return self.edits.is_available(str(parameters[0]))
             case "demo":
                 return self.empty_list.can_make_demo
-            case "stats":
+            case "stats" | "leaks":
                 return not is_store_empty
             case "scope":
                 return self.has_class("-nothing") and not is_store_empty
