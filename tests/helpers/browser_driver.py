@@ -115,7 +115,7 @@ def add_many_sessions(store: Store, count: int) -> None:
 
 # ── driving the browser ───────────────────────────────────────────────────────────────────────────
 
-TIMEOUT = 8
+TIMEOUT = 120
 """Is long, so that a test does not fail because the machine is slow."""
 
 
