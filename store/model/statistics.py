@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from store.model.usage import MICRO_DOLLARS
+
 Dimension = Literal["day", "week", "month", "hour", "weekday_hour", "model", "agent", "folder", "tool", "session"]
 DIMENSIONS: tuple[Dimension, ...] = (
     "day",
@@ -112,6 +114,19 @@ class Statistics(NamedTuple):
 # ── the sum behind a figure ───────────────────────────────────────────────────────────────────────
 
 
+class CostItem(NamedTuple):
+    """Holds the tokens of one kind, and their rate if they have a price."""
+
+    kind: str
+    tokens: int
+    rate: int | None
+
+    @property
+    def amount(self) -> int | None:
+        """What the tokens cost, rounded to a micro-dollar."""
+        return None if self.rate is None else (self.tokens * self.rate + MICRO_DOLLARS // 2) // MICRO_DOLLARS
+
+
 class CostLine(NamedTuple):
     """Explains a part of a cost: the responses of one model that have the same rates."""
 
@@ -130,7 +145,21 @@ class CostLine(NamedTuple):
     is_own_rate: bool = False
     estimated: tuple[str, ...] = ()
     "Names the kinds of tokens that were concluded from other numbers."
+    absent: tuple[str, ...] = ()
+    "Names the kinds of tokens that none of the responses reported."
     reported_cost: int | None = None
+
+    def itemize(self) -> list[CostItem]:
+        """Return the kinds of tokens that there are, with what each costs. Reasoning is taken out of the output."""
+        reasoning = min(self.tokens.reasoning, self.tokens.output)
+        counts = self.tokens._replace(output=self.tokens.output - reasoning, reasoning=reasoning)._asdict()
+        rates: dict[str, int] = self.rates._asdict() if self.rates else {}
+        return [CostItem(kind, count, rates.get(kind)) for kind, count in counts.items() if count]
+
+    @property
+    def rounding(self) -> int:
+        """Return what the cost differs from the sum of its items, because the cost of each response is rounded."""
+        return 0 if self.cost is None else self.cost - sum(item.amount or 0 for item in self.itemize())
 
 
 class SubagentCost(NamedTuple):
@@ -223,6 +252,11 @@ class ContextPoint(NamedTuple):
     is_compacted: bool
     "Is true for the first response after a compaction."
 
+    @property
+    def fullness(self) -> float | None:
+        """How full the window was, from 0 to 1, or None if its size is not known."""
+        return self.context / self.window if self.window else None
+
 
 # ── waste ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -236,7 +270,7 @@ class Waste(NamedTuple):
     session_id: str
     turns: tuple[int, ...]
     subject: str
-    "Is the path, the command, or the name of the tool."
+    "Is the path, the command, the name of the tool, or the length of the pause."
     times: int
     "Counts the reads, the failures, the requests that had the output, or 1."
     tokens: int

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-USAGE_VERSION = 2
+USAGE_VERSION = 3
 """Is raised when sources understand more of the usage in their records. Stored sessions are then derived again."""
 
 TOKEN_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning")
 """Names the kinds of tokens. They add up without `reasoning`, which is a part of `output`."""
+
+PROCESSINGS = ("fast", "batch")
+"""Names how a vendor processes requests if not as usual. They have rates of their own."""
 
 MAX_COUNT = 1_000_000_000
 """Is the largest number of tokens of one response. No model takes a thousandth of it, so a larger number is wrong."""
@@ -32,7 +35,7 @@ class Usage(NamedTuple):
     "Includes reasoning, for every vendor."
     reasoning: int | None = None
     model: str = ""
-    "Is empty if the entry names the model."
+    "Is empty if the entry names the model. See `join_processing`."
     provider: str = ""
     response_id: str = ""
     "Is the vendor's id of the response. The same id in another session is the same response."
@@ -68,6 +71,17 @@ class Usage(NamedTuple):
 def unpack_knowledge(packed: int) -> dict[str, int]:
     """Return how the number of each kind is known."""
     return {kind: packed >> 2 * position & 3 for position, kind in enumerate(TOKEN_KINDS)}
+
+
+def join_processing(model: str, processing: str) -> str:
+    """Return the name under which responses of a model are counted that were not processed as usual."""
+    return f"{model} ({processing})" if model and processing in PROCESSINGS else model
+
+
+def split_processing(name: str) -> tuple[str, str]:
+    """Return the model and how its responses were processed: one of `PROCESSINGS`, or empty for as usual."""
+    model, found, processing = name.removesuffix(")").rpartition(" (")
+    return (model, processing) if found and join_processing(model, processing) == name else (name, "")
 
 
 def as_tokens(value: object) -> int | None:

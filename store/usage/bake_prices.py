@@ -6,13 +6,14 @@ genai-prices is needed only here: it takes half a second to import. Its terms be
   expression. All patterns that are joined with `&` must match.
 - A rate that is missing is that of the next wider kind, as the vendors do it: cache reads and writes cost as much as
   input, cache writes for an hour as much as those for five minutes, and reasoning as much as output.
-- A rate for some hours of the day is left out, and so are those for batches and for faster processing.
+- A rate for some hours of the day is left out.
+- Of the rates for other ways of processing, those are taken that a record of an agent can name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +30,9 @@ _FALLBACKS = {
     "cache_write_1h": "cache_write_5m",
     "reasoning": "output",
 }
+_PROCESSINGS = {"fast": {"speed": "fast"}, "batch": {"processing": "batch"}}
+"""Maps our names of the ways of processing to those of genai-prices."""
+
 _PRICE_NAMES = {
     "input": "input_mtok",
     "cache_read": "cache_read_mtok",
@@ -64,6 +68,7 @@ def _convert_provider(provider: Any) -> dict[str, Any]:
         "fallbacks": provider.fallback_model_providers or [],
         "models": [
             {"id": model.id, "names": _convert_match(model.match), "window": model.context_window, "rates": rates}
+            | _convert_variants(model)
             for model, rates in models
             if rates
         ],
@@ -103,12 +108,35 @@ def _convert_prices(prices: Any) -> Iterator[dict[str, Any]]:
             continue
         start = constraint.start_date.isoformat() if constraint else ""
         price: Any = getattr(condition, "prices", condition)
-        if price.input_mtok is None and price.output_mtok is None:
-            continue
-        amounts = {kind: getattr(price, name, None) for kind, name in _PRICE_NAMES.items()}
-        thresholds = {tier.start for amount in amounts.values() for tier in getattr(amount, "tiers", ())}
-        for threshold in sorted({0, *thresholds}):
-            yield {"from": start, "over": threshold} | _rates_over(threshold, amounts)
+        if price.input_mtok is not None or price.output_mtok is not None:
+            yield from _convert_price(start, price)
+
+
+def _convert_variants(model: Any) -> dict[str, Any]:
+    """Return the rates of the ways of processing that have some. Before their first day, the usual rates are valid."""
+    found: dict[str, Any] = {}
+    for name, context in _PROCESSINGS.items():
+        variants = [variant for variant in model.price_variants or () if variant.when == context]
+        usual = model.prices if isinstance(model.prices, list) else [model.prices]
+        constraints = [getattr(price, "constraint", None) for price in (*usual, *variants)]
+        if variants and not any(type(constraint).__name__ == "TimeOfDateConstraint" for constraint in constraints):
+            days = {constraint.start_date if constraint else date.min for constraint in constraints}
+            found[name] = [
+                rate
+                for day in sorted(days)
+                for rate in _convert_price(
+                    "" if day == date.min else day.isoformat(),
+                    model.get_prices(datetime.combine(day, time(), UTC), context),
+                )
+            ]
+    return {"processing": found} if found else {}
+
+
+def _convert_price(start: str, price: Any) -> Iterator[dict[str, Any]]:
+    amounts = {kind: getattr(price, name, None) for kind, name in _PRICE_NAMES.items()}
+    thresholds = {tier.start for amount in amounts.values() for tier in getattr(amount, "tiers", ())}
+    for threshold in sorted({0, *thresholds}):
+        yield {"from": start, "over": threshold} | _rates_over(threshold, amounts)
 
 
 def _rates_over(threshold: int, amounts: dict[str, Any]) -> dict[str, int]:

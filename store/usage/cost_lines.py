@@ -7,27 +7,27 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from store.model.statistics import CostLine, Figures, TableInfo, TokenCounts
-from store.model.usage import ESTIMATED, TOKEN_KINDS, unpack_knowledge
+from store.model.usage import ABSENT, ESTIMATED, TOKEN_KINDS, unpack_knowledge
 from store.search.query import Query
 from store.search.sql import Condition, all_of
 from store.text.validate import encode
 from store.usage.cost import COST, JOIN_RATES, RATES, UsedModel, list_models, rates_parameter
+from store.usage.figures import RESPONSE_SUMS, add_figures, response_figures
+from store.usage.period import ALL_TIME, Period
 from store.usage.prices import Rate, load_table
-from store.usage.statistics import (
-    ALL_TIME,
-    RESPONSE_SUMS,
-    SESSION_TREE,
-    Period,
-    add_figures,
-    build_counted_condition,
-    response_figures,
-)
+from store.usage.session_tree import SESSION_TREE
+from store.usage.statistics import build_counted_condition
 
 if TYPE_CHECKING:
     from store.store import Store
 
 RATE_NAMES = ", ".join(f"{kind}_rate" for kind in TOKEN_KINDS)
-_KNOWN = " | ".join(f"max(usage.known & {1 << 2 * position})" for position in range(len(TOKEN_KINDS)))
+# A number of tokens is estimated if any of those that are summed is, and absent if all of them are.
+_KNOWN = " | ".join(
+    f"{function}(usage.known & {bit << 2 * position})"
+    for function, bit in (("max", ESTIMATED), ("min", ABSENT))
+    for position in range(len(TOKEN_KINDS))
+)
 LINE_COLUMNS = f"usage.model, rates.over, {RATE_NAMES}, {RESPONSE_SUMS}, {_KNOWN}"
 """Selects what `build_cost_line` takes, from responses that are grouped by model and rate."""
 
@@ -92,26 +92,26 @@ def read_line_figures(row: Sequence[Any]) -> Figures:
 
 def build_cost_line(models: Mapping[int, UsedModel], row: Sequence[Any]) -> CostLine:
     """Return the part of a sum that a row of `LINE_COLUMNS` holds."""
-    key, over, *rates = row[: 2 + len(TOKEN_KINDS)]
+    key, over, *amounts = row[: 2 + len(TOKEN_KINDS)]
     model, figures, known = models[key], read_line_figures(row), unpack_knowledge(row[-1])
-    rate = _find_rate(model, over, rates) if rates[0] is not None else None
     prices = model.prices
+    rate = _find_rate(prices.rates, over, amounts) if prices and amounts[0] is not None else None
     return CostLine(
         model.name,
         model.provider,
         figures.responses,
         figures.tokens,
-        TokenCounts._make(rates) if rate else None,
+        TokenCounts._make(amounts) if rate else None,
         figures.cost,
         priced_as="" if prices is None else prices.model if prices.is_own else f"{prices.provider}/{prices.model}",
         valid_from=rate.valid_from if rate else "",
         over=rate.over if rate else 0,
         is_own_rate=prices is not None and prices.is_own,
         estimated=tuple(kind for kind in TOKEN_KINDS if known[kind] & ESTIMATED),
+        absent=tuple(kind for kind in TOKEN_KINDS if known[kind] & ABSENT),
         reported_cost=figures.reported_cost,
     )
 
 
-def _find_rate(model: UsedModel, over: int | None, amounts: Sequence[int]) -> Rate | None:
-    rates = model.prices.rates if model.prices else ()
+def _find_rate(rates: Sequence[Rate], over: int | None, amounts: Sequence[int]) -> Rate | None:
     return next((rate for rate in rates if rate.amounts == tuple(amounts) and rate.over == max(over or 0, 0)), None)

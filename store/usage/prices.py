@@ -19,7 +19,7 @@ import orjson
 from store.config import MAX_RATE_DOLLARS, OPTIONAL_RATES, PRICES_SECTION, find_price_problems
 from store.errors import BadValue, StoreError
 from store.model.statistics import TableInfo
-from store.model.usage import TOKEN_KINDS
+from store.model.usage import TOKEN_KINDS, join_processing, split_processing
 from store.paths import config_file, data_dir, load_config, make_private_folder
 
 SCHEMA = 1
@@ -62,12 +62,6 @@ class ModelPrices(NamedTuple):
     is_own: bool = False
     "Is true for rates of the config file."
 
-    def find(self, day: str, context: int) -> Rate | None:
-        """Return the rate of a request: of the newest that are valid on that day, the one with the highest threshold
-        below its input."""
-        valid = [rate for rate in self.rates if rate.valid_from <= day and (rate.over < context or not rate.over)]
-        return max(valid, default=None)
-
 
 class PriceTable:
     """Holds the rates of all models."""
@@ -85,7 +79,7 @@ class PriceTable:
         """Return the rates of a model, or None if it has no price.
 
         A provider that the table knows answers alone, or those that it names. For any other provider, the model's name
-        says whose model it is.
+        says whose model it is. Where the table has no rate for how responses were processed, the usual one is taken.
         """
         key = (provider.lower(), model.lower())
         if key not in self._found:
@@ -96,6 +90,7 @@ class PriceTable:
         for prices in self._own:
             if matches(prices.model, model):
                 return prices
+        model, processing = split_processing(model)
         known = self._by_id.get(provider) or next(
             (entry for entry in self._providers if provider and matches_any(entry["names"], provider)), None
         )
@@ -107,19 +102,24 @@ class PriceTable:
         for candidate in candidates:
             for entry in candidate["models"]:
                 if matches_any(entry["names"], model):
-                    return _parse_model(candidate["id"], entry)
+                    return _parse_model(candidate["id"], entry, processing)
         return None
 
     def all_models(self) -> Iterator[ModelPrices]:
         yield from self._own
         for provider in self._providers:
             for entry in provider["models"]:
-                yield _parse_model(provider["id"], entry)
+                for processing in ("", *entry.get("processing", ())):
+                    yield _parse_model(provider["id"], entry, processing)
 
 
-def _parse_model(provider: str, entry: Mapping[str, Any]) -> ModelPrices:
-    rates = (Rate(rate["from"], rate["over"], *(rate[kind] for kind in TOKEN_KINDS)) for rate in entry["rates"])
-    return ModelPrices(provider, entry["id"], tuple(sorted(rates)), entry.get("window"))
+def _parse_model(provider: str, entry: Mapping[str, Any], processing: str = "") -> ModelPrices:
+    found = entry.get("processing", {}).get(processing)
+    rates = (
+        Rate(rate["from"], rate["over"], *(rate[kind] for kind in TOKEN_KINDS)) for rate in found or entry["rates"]
+    )
+    model = join_processing(entry["id"], processing) if found else entry["id"]
+    return ModelPrices(provider, model, tuple(sorted(rates)), entry.get("window"))
 
 
 # ── patterns ──────────────────────────────────────────────────────────────────────────────────────
@@ -232,8 +232,8 @@ def _find_problems(table: Mapping[str, Any]) -> Iterator[str]:
         if not isinstance(provider, dict) or not isinstance(provider.get("id"), str):
             yield "a provider has no id."
             return
-        if not all(_is_texts(provider.get(field)) for field in ("names", "model_names", "fallbacks")):
-            yield f"the patterns of {provider['id']} must be lists of texts."
+        if not all(_is_patterns(provider.get(field)) for field in ("names", "model_names", "fallbacks")):
+            yield f"the patterns of {provider['id']} must be lists of patterns."
             return
         if not isinstance(provider.get("models"), list):
             yield f"{provider['id']} has no list of models."
@@ -243,16 +243,34 @@ def _find_problems(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _find_problems_of_model(provider: str, model: Any) -> Iterator[str]:
-    if not isinstance(model, dict) or not isinstance(model.get("id"), str) or not _is_texts(model.get("names")):
-        yield f"a model of {provider} has no id or no names."
-    elif not isinstance(model.get("rates"), list) or not model["rates"]:
-        yield f"{model['id']} of {provider} has no rates."
-    elif not all(map(_is_rate, model["rates"])):
-        yield f"a rate of {model['id']} of {provider} is no whole number of micro-dollars, or has a wrong date."
+    if not isinstance(model, dict) or not isinstance(model.get("id"), str) or not _is_patterns(model.get("names")):
+        yield f"a model of {provider} has no id, or its names are no patterns."
+        return
+    name, others = f"{model['id']} of {provider}", model.get("processing", {})
+    if not isinstance(others, dict):
+        yield f"the other rates of {name} have no names."
+        return
+    if model.get("window") is not None and not (type(model["window"]) is int and model["window"] > 0):
+        yield f"the context window of {name} is no number of tokens."
+    for rates in (model.get("rates"), *others.values()):
+        if not isinstance(rates, list) or not rates:
+            yield f"{name} has no rates."
+        elif not all(map(_is_rate, rates)):
+            yield f"a rate of {name} is no whole number of micro-dollars, or has a wrong date."
+        elif len({(rate["from"], rate["over"]) for rate in rates}) < len(rates):
+            yield f"{name} has two rates for the same day and size."
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+def _is_patterns(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and _is_pattern(item) for item in value)
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        matches(text, "")
+    except re.error:
+        return False
+    return True
 
 
 def _is_rate(rate: Any) -> bool:

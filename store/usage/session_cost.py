@@ -26,8 +26,9 @@ from store.model.usage import TOKEN_KINDS
 from store.text.validate import encode
 from store.usage.cost import COST, JOIN_RATES, RATES, list_models, rates_parameter
 from store.usage.cost_lines import LINE_COLUMNS, RATE_NAMES, build_cost_line, read_line_figures
+from store.usage.figures import RESPONSE_SUMS, add_figures, response_figures
 from store.usage.prices import PriceTable, load_table
-from store.usage.statistics import RESPONSE_SUMS, SESSION_TREE, add_figures, response_figures
+from store.usage.session_tree import SESSION_TREE
 
 if TYPE_CHECKING:
     from store.store import Store

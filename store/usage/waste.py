@@ -122,8 +122,8 @@ def _find_cache_misses(session: Session, responses: Sequence[Response]) -> Itera
             full = rates.cache_write_5m if after.tokens.cache_write_5m else rates.cache_write_1h
             full = full if after.tokens.cache_write_5m + after.tokens.cache_write_1h else rates.input
             cost = max(sent_again * (full - rates.cache_read) // MICRO_DOLLARS, 0)
-        turns = (after.turn,)
-        yield Waste("cache missed after a pause", session.id, turns, "", 1, sent_again, cost, is_estimated=False)
+        turns, pause = (after.turn,), f"{_seconds_between(before.at, after.at) / 60:,.0f} min pause"
+        yield Waste("cache missed after a pause", session.id, turns, pause, 1, sent_again, cost, is_estimated=False)
 
 
 def _seconds_between(start: str, end: str) -> float:

@@ -179,6 +179,42 @@ def test_cost_as_text(cli: CommandLine) -> None:
     assert "unpriced" in cli("cost", "other").out
 
 
+def test_cost_says_how_full_the_context_was(cli: CommandLine, store: Store) -> None:
+    compaction = NewEntry(kind="compaction", parts=(Text("summary"),))
+    answer = NewEntry(role="assistant", parts=(Text("ok"),), usage=Usage(20_000, output=5, **OPUS))
+    store.chains.append(store.sessions.get("first").key, [compaction, answer])
+    points = cli("cost", "first", "--json").json["context"]
+    assert [(point["turn"], point["tokens"], point["window"], point["compacted"]) for point in points] == [
+        (1, 3_700, 1_000_000, False),
+        (2, 1_000, 1_000_000, False),
+        (2, 20_000, 1_000_000, True),
+    ]
+    assert all(point["entry"].startswith("first#") for point in points)
+    text = cli("cost", "first")
+    assert "largest context: 20000 2% of 1000000, turn 2; compacted before responses of turn 2" in text.lines
+    assert [row[-1] for row in text.rows if row[0] in ("1", "2")] == ["3700 0%", "20000 2%"]
+    assert len(cli("cost", "first", "--turn", "1", "--json").json["context"]) == 1
+
+
+def test_the_items_of_a_cost_add_up_to_it(cli: CommandLine, store: Store) -> None:
+    tiny = NewEntry(role="assistant", parts=(Text("ok"),), usage=Usage(0, 0, 10, output=0, **OPUS))
+    store.chains.append(store.sessions.create("tiny").key, [tiny] * 4)
+    # Ten tokens at 6.25 dollars per million are 62.5 millionths, which is rounded up for each response.
+    rows = cli("cost", "tiny").rows
+    assert [row[3:6] for row in rows[:2]] == [["40", "6.25", "0.000250"], ["", "", "+0.000002"]]
+    assert rows[1][2] == "rounding"
+    (line,) = cli("cost", "tiny", "--json").json["lines"]
+    assert line["cost_usd"] == 0.000252
+    assert line["absent"] == ["cache_write_1h", "reasoning"]
+
+
+def test_a_row_without_tokens_is_not_called_unpriced(cli: CommandLine) -> None:
+    rows = {row[0]: row for row in cli("stats", "--by", "tool").rows}
+    assert rows["bash"][9:] == ["", ""]
+    rows = {row[0]: row for row in cli("stats", "--by", "model").rows}
+    assert rows["mystery"][9:] == ["unpriced", "7003"]
+
+
 def test_list_has_tokens_by_kind_and_the_api_value(cli: CommandLine) -> None:
     sessions = {session["id"]: session for session in cli("list", "--json").json["sessions"]}
     assert sessions["first"]["cost_usd"] == round(FIRST_RESPONSE + SECOND_RESPONSE, 6)

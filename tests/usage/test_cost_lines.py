@@ -13,7 +13,7 @@ from store.model.statistics import Figures
 from store.search.query import Query
 from store.store import Store
 from store.usage.cost_lines import FigureExplanation, FigureScope, explain_figure
-from store.usage.statistics import Period
+from store.usage.period import Period
 
 EVERYTHING = Query.parse("")
 

@@ -18,7 +18,7 @@ from store.paths import config_file
 from store.search.query import Query
 from store.usage import prices
 from store.usage.cost_lines import FigureScope, explain_figure
-from store.usage.statistics import Period
+from store.usage.period import Period
 
 RATES = {"input": 10, "cache_read": 1, "cache_write_5m": 12, "cache_write_1h": 20, "output": 50, "reasoning": 50}
 
@@ -40,7 +40,13 @@ TABLE = {
             "model_names": ["big*"],
             "fallbacks": [],
             "models": [
-                {"id": "big", "names": ["big*"], "window": 1000, "rates": [rate(), rate(2, over=1_000_000)]},
+                {
+                    "id": "big",
+                    "names": ["big*"],
+                    "window": 1000,
+                    "rates": [rate(), rate(2, over=1_000_000)],
+                    "processing": {"fast": [rate(5)]},
+                },
                 {"id": "dated", "names": ["dated"], "window": None, "rates": [rate(), rate(3, since="2026-03-01")]},
             ],
         }
@@ -121,6 +127,18 @@ def test_the_rate_is_that_of_the_day_of_the_response(store: Store) -> None:
     assert by_session == {"a": 1_500, "b": 4_500}
 
 
+def test_fast_requests_have_rates_of_their_own_if_the_table_has_some(store: Store) -> None:
+    fast, batch, other = (answer(model=name) for name in ("big-1 (fast)", "big-1 (batch)", "big-1 (best)"))
+    add_session(store, "a", answer(), fast, batch, other)
+    by_model = {row.key: row.figures.cost for row in store.usage.collect("model").rows}
+    # The table has no rate for batches, so they cost as much as usual. A name that says nothing is a name.
+    assert by_model == {"big-1": 1_500, "big-1 (fast)": 7_500, "big-1 (batch)": 1_500, "big-1 (best)": 1_500}
+    priced_as = {line.model: line.priced_as for line in explain_figure(store, FigureScope(Query())).lines}
+    assert (priced_as["big-1 (fast)"], priced_as["big-1 (batch)"]) == ("acme/big (fast)", "acme/big")
+    assert store.usage.collect("month", query='model:"big-1 (fast)"').totals.sessions == 1
+    assert store.usage.collect("month", query="model:big-1").totals.sessions == 1
+
+
 def test_the_config_file_overrides_and_adds_prices(store: Store) -> None:
     config_file().parent.mkdir(parents=True, exist_ok=True)
     config_file().write_text('[prices."big*"]\ninput = 0.5\noutput = 2\n[prices.unknown]\ninput = 1\noutput = 1\n')
@@ -157,6 +175,16 @@ def test_statistics_by_time(store: Store) -> None:
     assert (first.figures.turns, first.figures.sessions, first.figures.active_seconds) == (1, 1, 1_800)
     assert second.figures.active_seconds == 3_600
     assert store.usage.collect("hour").totals.sessions == 2
+
+
+def test_a_row_counts_each_session_with_a_turn_or_a_response_once(store: Store) -> None:
+    late = answer("2026-01-05T00:10:00.000Z")
+    add_session(store, "over midnight", prompt("2026-01-04T23:50:00.000Z"), late)
+    add_session(store, "without usage", prompt("2026-01-05T09:00:00.000Z"))
+    add_session(store, "with both", prompt("2026-01-05T09:00:00.000Z"), answer("2026-01-05T09:00:00.000Z"))
+    found = store.usage.collect("day")
+    assert {row.key: row.figures.sessions for row in found.rows} == {"2026-01-04": 1, "2026-01-05": 3}
+    assert found.totals.sessions == 3
 
 
 def test_a_session_over_several_days_is_counted_turn_by_turn(store: Store) -> None:
@@ -289,6 +317,15 @@ def test_turns_calls_and_time_are_split_by_model_and_agent(store: Store) -> None
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_subagents_that_started_each_other_are_counted(store: Store) -> None:
+    add_session(store, "a", prompt(), answer(), parent_id="b", relation="delegate")
+    add_session(store, "b", prompt(), answer(), parent_id="a", relation="delegate")
+    add_session(store, "c", prompt(), answer(), parent_id="c", relation="sidechain")
+    found = store.usage.collect("session")
+    assert {row.key: row.figures.cost for row in found.rows} == {"a": 1_500, "b": 1_500, "c": 1_500}
+    assert found.totals.cost == 4_500
+
+
 def test_subagents_roll_up_into_their_parent_and_can_be_seen_apart(store: Store) -> None:
     parent = add_session(store, "a", prompt(), answer())
     add_session(store, "b", prompt(), answer(), parent_id="a", relation="delegate", forked_at=1)
@@ -396,6 +433,11 @@ def test_a_compaction_ends_what_is_carried(store: Store) -> None:
         (json.dumps(TABLE).replace("10000000", "-1", 1).encode(), "a rate of big of acme"),
         (json.dumps(TABLE).replace("10000000", "1.5", 1).encode(), "a rate of big of acme"),
         (json.dumps(TABLE).replace("10000000", "99999999999", 1).encode(), "a rate of big of acme"),
+        (json.dumps(TABLE).replace("50000000", "-1", 3).encode(), "a rate of big of acme"),
+        (json.dumps(TABLE).replace('{"fast": [', "[[").replace("}]}", "}]]", 1).encode(), "other rates of big"),
+        (json.dumps(TABLE).replace('"dated", "names": ["dated"', '"dated", "names": ["/(/"').encode(), "pattern"),
+        (json.dumps(TABLE).replace('"window": 1000', '"window": "1k"').encode(), "window of big"),
+        (json.dumps(TABLE).replace('"2026-03-01"', '""').encode(), "dated of acme has two rates"),
     ],
 )
 def test_a_file_that_is_no_rate_table_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:

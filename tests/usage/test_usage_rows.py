@@ -191,6 +191,24 @@ def test_cache_writes_of_which_only_some_have_a_lifetime_are_all_counted() -> No
     assert usage.estimated == ("cache_write_5m",)
 
 
+@pytest.mark.parametrize(
+    ("fields", "model"),
+    [
+        ({}, "claude-opus-4-8"),
+        ({"speed": "standard", "service_tier": "standard"}, "claude-opus-4-8"),
+        ({"speed": "fast", "service_tier": "standard"}, "claude-opus-4-8 (fast)"),
+        ({"service_tier": "batch"}, "claude-opus-4-8 (batch)"),
+        ({"speed": ["fast"], "service_tier": "priority"}, "claude-opus-4-8"),
+    ],
+)
+def test_claude_code_says_how_a_request_was_processed(fields: dict[str, object], model: str) -> None:
+    record = claude_record(1, **fields)
+    record["message"]["model"] = "claude-opus-4-8"
+    usage = read_usage(record)
+    assert usage is not None
+    assert usage.model == model
+
+
 def test_codex_input_is_stored_without_its_cached_part() -> None:
     reader = CodexUsageReader()
     assert reader.read({"type": "turn_context", "payload": {"model": "gpt-5"}}) is None

@@ -129,6 +129,7 @@ def test_a_cache_that_expired_during_a_pause_is_a_finding(conversation: Conversa
     conversation.respond("2026-01-05T10:10:01.000Z", cache_read=0, cache_write_5m=100_500, output=1)
     (waste,) = conversation.find_waste()
     assert (waste.kind, waste.turns, waste.tokens) == ("cache missed after a pause", (2,), 100_100)
+    assert waste.subject == "5 min pause"
     # written at 6.25 instead of read at 0.50 dollars per million
     assert waste.cost == 100_100 * 5_750_000 // 1_000_000
 

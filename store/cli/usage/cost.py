@@ -17,8 +17,17 @@ from store.cli.usage.money import (
     warn_of_missing_usage,
 )
 from store.errors import NotFound
-from store.model.statistics import CostExplanation, CostLine, Figures, ResentResult, TurnCost, Waste
-from store.model.usage import MICRO_DOLLARS, TOKEN_KINDS
+from store.model.statistics import (
+    ContextPoint,
+    CostExplanation,
+    CostItem,
+    CostLine,
+    Figures,
+    ResentResult,
+    TurnCost,
+    Waste,
+)
+from store.model.usage import MICRO_DOLLARS
 from store.store import Store
 
 
@@ -41,10 +50,12 @@ def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None
     usage = store.usage.of_session(session)
     explanation = usage.explain(turn)
     turns = [row for row in usage.turn_costs() if turn in (None, row.turn)]
+    context = [point for point in usage.context() if turn in (None, point.turn)]
     waste = [found for found in store.usage.find_waste([session]) if turn is None or turn in found.turns]
     resent = usage.resent_results(turn)
     if as_json:
         lists = {"resent_results": list(map(_resent_to_json, resent)), "waste": list(map(_waste_to_json, waste))}
+        lists["context"] = [_context_to_json(session.id, point) for point in context]
         output.emit_json(_to_json(explanation, turns) | lists)
         return
     if not explanation.lines and not explanation.subagents:
@@ -52,10 +63,11 @@ def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None
         output.notify(_describe_not_counted(explanation) if has_copies else "Its agent recorded no usage.")
         return
     _write_lines(explanation)
-    _write_turns(turns)
+    _write_turns(turns, context)
     _write_resent(resent)
     _write_waste(waste)
     _write_sums(explanation)
+    _write_context(context)
     output.notify(describe_prices(explanation.prices))
 
 
@@ -66,23 +78,25 @@ def _write_lines(explanation: CostExplanation) -> None:
     for line in explanation.lines:
         name: Span = TerminalText(line.model or "(unknown model)", "name")
         responses = str(line.responses)
-        for kind in TOKEN_KINDS:
-            if kind != "reasoning" and getattr(line.tokens, kind):
-                rows.append([name, responses, *_kind_cells(line, kind)])
-                name = responses = ""
+        for item in line.itemize():
+            rows.append([name, responses, *_item_cells(line, item)])
+            name = responses = ""
+        if line.rounding:
+            rows.append(["", "", "rounding", "", "", f"{line.rounding / MICRO_DOLLARS:+.6f}", "each response"])
     output.print_table(headings, rows)
 
 
-def _kind_cells(line: CostLine, kind: str) -> list[Span]:
-    count = getattr(line.tokens, kind)
-    label = f"{kind.replace('_', ' ')}{' (estimated)' if kind in line.estimated else ''}"
-    if kind == "output" and line.tokens.reasoning:
-        label += f" ({format_tokens(line.tokens.reasoning)} reasoning)"
-    if line.rates is None:
-        return [label, format_tokens(count), "", UNPRICED, ""]
-    rate = getattr(line.rates, kind)
-    amount = count * rate // MICRO_DOLLARS
-    return [label, format_tokens(count), format_rate(rate), format_cost(amount), _describe_rate(line)]
+def _item_cells(line: CostLine, item: CostItem) -> list[Span]:
+    label = f"{item.kind.replace('_', ' ')}{' (estimated)' if item.kind in line.estimated else ''}"
+    if item.rate is None:
+        return [label, format_tokens(item.tokens), "", UNPRICED, ""]
+    return [
+        label,
+        format_tokens(item.tokens),
+        format_rate(item.rate),
+        format_cost(item.amount),
+        _describe_rate(line),
+    ]
 
 
 def _describe_rate(line: CostLine) -> str:
@@ -91,11 +105,14 @@ def _describe_rate(line: CostLine) -> str:
     return f"{origin}{since}{f', input over {line.over:,}' if line.over else ''}"
 
 
-def _write_turns(turns: list[TurnCost]) -> None:
+def _write_turns(turns: list[TurnCost], context: list[ContextPoint]) -> None:
     if len(turns) < 2:
         return
     write("")
-    headings = [":turn", ":responses", ":tokens", ":API value", ":own", ":carried (estimate)", ":share"]
+    largest: dict[int, ContextPoint] = {}
+    for point in sorted(context, key=lambda point: point.context):
+        largest[point.turn] = point
+    headings = [":turn", ":responses", ":tokens", ":API value", ":own", ":carried (estimate)", ":share", ":context"]
     output.print_table(
         headings,
         [
@@ -107,10 +124,24 @@ def _write_turns(turns: list[TurnCost]) -> None:
                 format_cost(turn.own),
                 format_cost(turn.carried),
                 f"{turn.share:.1%}",
+                _describe_context(largest[turn.turn]),
             ]
             for turn in turns
         ],
     )
+
+
+def _describe_context(point: ContextPoint) -> str:
+    fullness = "" if point.fullness is None else f" {point.fullness:.0%}"
+    return f"{format_tokens(point.context)}{fullness}"
+
+
+def _write_context(context: list[ContextPoint]) -> None:
+    largest = max(context, key=lambda point: point.context)
+    window = f" of {format_tokens(largest.window)}" if largest.window else ""
+    turns = ", ".join(str(point.turn) for point in context if point.is_compacted)
+    compacted = f"; compacted before responses of turn {turns}" if turns else ""
+    write(f"largest context: {_describe_context(largest)}{window}, turn {largest.turn}{compacted}")
 
 
 def _write_resent(results: list[ResentResult]) -> None:
@@ -210,7 +241,20 @@ def _line_to_json(line: CostLine) -> JsonObject:
         "over": line.over or None,
         "own_rate": line.is_own_rate,
         "estimated": list(line.estimated),
+        "absent": list(line.absent),
         "reported_cost_usd": dollars(line.reported_cost),
+    }
+
+
+def _context_to_json(session_id: str, point: ContextPoint) -> JsonObject:
+    return {
+        "entry": f"{session_id}#{point.seq}",
+        "turn": point.turn,
+        "at": point.at,
+        "model": point.model,
+        "tokens": point.context,
+        "window": point.window,
+        "compacted": point.is_compacted,
     }
 
 

@@ -15,7 +15,7 @@ from store.model.statistics import DIMENSIONS, Dimension, Figures, Statistics
 from store.search.query import parse_date
 from store.sources import source_label
 from store.store import Store
-from store.usage.statistics import Period
+from store.usage.period import Period
 
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d?))?")
 _MOMENT = re.compile(r"\d+[a-z]+|.*[t ]\d.*")
@@ -93,9 +93,15 @@ def _row(name: str, figures: Figures) -> list[Span]:
         format_tokens(tokens.cache_read),
         format_tokens(tokens.cache_write_5m + tokens.cache_write_1h),
         format_tokens(tokens.output),
-        TerminalText(format_cost(figures.cost, is_estimated=figures.is_estimated), "title"),
+        TerminalText(_format_value(figures), "title"),
         format_tokens(figures.unpriced_tokens) if figures.unpriced_tokens else "",
     ]
+
+
+def _format_value(figures: Figures) -> str:
+    """Format the API value. Without tokens there is none, which is not the same as tokens without a price."""
+    has_value = figures.cost is not None or figures.unpriced_tokens > 0
+    return format_cost(figures.cost, is_estimated=figures.is_estimated) if has_value else ""
 
 
 def _to_json(found: Statistics) -> json_output.JsonObject:

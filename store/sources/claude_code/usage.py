@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from store.model.entry import Json
-from store.model.usage import Usage, as_micro_dollars, as_tokens
+from store.model.usage import Usage, as_micro_dollars, as_tokens, join_processing
 from store.sources.claude_code.prompts import SYNTHETIC_MODEL
 from store.sources.kit.jsonl import as_dict, as_str
 
@@ -33,9 +35,16 @@ def read_usage(record: Json) -> Usage | None:
         one_hour,
         as_tokens(usage.get("output_tokens")),
         as_tokens(as_dict(usage.get("output_tokens_details")).get("thinking_tokens")),
-        model,
+        join_processing(model, _read_processing(usage)),
         "anthropic",
         as_str(message.get("id")),
         cost=as_micro_dollars(fields.get("costUSD")),
         estimated=("cache_write_5m",) if rest else (),
     )
+
+
+def _read_processing(usage: Mapping[str, Json]) -> str:
+    """Return how the vendor says that it processed the request, which is not always how it was asked to."""
+    if usage.get("speed") == "fast":
+        return "fast"
+    return "batch" if usage.get("service_tier") == "batch" else ""

@@ -59,6 +59,9 @@ async def test_a_turn_and_a_session_are_explained(used_store: Store) -> None:
         await wait_for_text(pilot, "4 sessions", HEADING)
         await pilot.press("equals_sign")
         await wait_for_text(pilot, "Fix the test: how its cost adds up", "Sub-agents", "Look around", "$1.732100")
+        await wait_for_text(
+            pilot, "Context window at each of 2 responses", "Largest in turn 2: 126k tokens, 63% of 200k."
+        )
         await pilot.press("escape")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen))
         await open_conversation(pilot)
@@ -66,6 +69,7 @@ async def test_a_turn_and_a_session_are_explained(used_store: Store) -> None:
         await wait_until(pilot, lambda: pilot.app.screen._selected_turn == 1)  # type: ignore[attr-defined]
         await pilot.press("equals_sign")
         await wait_for_text(pilot, "Turn 1: how its cost adds up", "carried context", "1 response", "120k sent")
+        await wait_for_text(pilot, "context 60%", "not reported: cache write 1 h")
         await wait_for_text(pilot, "re-sent about 1 time: ~124k", "Estimate", "$1.440000")
 
 

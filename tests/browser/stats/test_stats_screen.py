@@ -208,7 +208,7 @@ async def test_a_figure_is_explained(used_store: Store) -> None:
         await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).bars)
         await pilot.press("equals_sign")
         await wait_for_text(pilot, "3 Nov: how it adds up", "big-1 · acme · 2 responses", "rates of acme/big")
-        await wait_for_text(pilot, "cache write, 5 min", "26,000", "× $12.00 /M", "$0.312000", "$1.732100")
+        await wait_for_text(pilot, "cache write 5 min", "26,000", "× $12.00 /M", "$0.312000", "$1.732100")
         await wait_for_text(pilot, "the agent reported", "$1.000000", "+$0.732100")
         await wait_for_text(pilot, "$1.777100", "digest", "with a subscription")
         await pilot.press("escape")
@@ -277,6 +277,23 @@ async def test_the_cursor_begins_where_something_happened(used_store: Store) -> 
 
 
 # ── a narrow terminal ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_more_bars_than_there_is_room_for_end_with_the_newest(used_store: Store) -> None:
+    """A session with a wrong clock must not push today out of the chart."""
+    usage = Usage(10, output=5, model="big-1", provider="acme")
+    async with open_stats(used_store) as pilot:
+        for days in (9_000, 20_000):
+            at = time_ago(days=days)
+            answer = NewEntry(role="assistant", parts=(Text("hi"),), created_at=at, usage=usage)
+            add_session(used_store, f"claude:{days}", at, answer)
+        await pilot.press("5")
+        await wait_until_counted(pilot, "all time", "6 sessions", "Nov 2026: $1.78")
+        bars = stats(pilot).bars
+        assert bars.selected is not None
+        assert bars.selected.title == "Nov 2026"
+        await pilot.press(*["left"] * 200)
+        await wait_for_text(pilot, "Mar 2010: $0")
 
 
 async def test_a_narrow_terminal_shows_one_chart_at_a_time(used_store: Store) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from tui.render.charts.bars import EIGHTHS
 from tui.render.styles import StyledText
 
 
-def draw_sparkline(amounts: Sequence[int], cells: int) -> str:
-    """Draw amounts as a row of small bars. Neighbours are added up if there are more amounts than cells."""
+def draw_sparkline(
+    amounts: Sequence[int], cells: int, join: Callable[[Sequence[int]], int] = sum, highest: int | None = None
+) -> str:
+    """Draw amounts as a row of small bars. Neighbours are joined, e.g. added up, if there are more amounts than cells.
+
+    A full bar is the highest amount, unless another one is given.
+    """
     if cells < 1 or not amounts:
         return " " * max(cells, 0)
     count = min(len(amounts), cells)
     bounds = [len(amounts) * index // count for index in range(count + 1)]
-    sums = [sum(amounts[start:stop]) for start, stop in pairwise(bounds)]
-    highest = max(sums)
+    sums = [join(amounts[start:stop]) for start, stop in pairwise(bounds)]
+    highest = max(*sums, highest or 0, 0)
     bars = "".join(EIGHTHS[-(-amount * 8 // highest)] if highest and amount > 0 else " " for amount in sums)
     return bars.rjust(cells)
 

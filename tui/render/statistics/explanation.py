@@ -8,7 +8,9 @@ from typing import NamedTuple
 from textual.content import Content
 
 from store.model.statistics import (
+    ContextPoint,
     CostExplanation,
+    CostItem,
     CostLine,
     Figures,
     ResentResult,
@@ -18,7 +20,8 @@ from store.model.statistics import (
     TurnCost,
 )
 from store.text.sanitize import cell_width, one_line
-from tui.render.charts.measures import COST, MICRO, TOKENS, UNPRICED, format_exact_money, format_money, format_rate
+from tui.render.charts.inline import draw_sparkline
+from tui.render.charts.measures import COST, TOKENS, UNPRICED, format_exact_money, format_money, format_rate
 from tui.render.statistics.figures import read_amount, write_amount
 from tui.render.styles import FAINT, MUTED, STRONG, WARNING, StyledText, build_content, format_count
 from tui.render.word_wrap import wrap_text
@@ -26,8 +29,8 @@ from tui.render.word_wrap import wrap_text
 KIND_LABELS = {
     "input": "input",
     "cache_read": "cache read",
-    "cache_write_5m": "cache write, 5 min",
-    "cache_write_1h": "cache write, 1 h",
+    "cache_write_5m": "cache write 5 min",
+    "cache_write_1h": "cache write 1 h",
     "output": "output",
     "reasoning": "reasoning",
 }
@@ -66,12 +69,11 @@ def _render_line(line: CostLine) -> Iterator[Content]:
     responses = format_count(line.responses, "response")
     yield build_content([(one_line(line.model, 60) or "unknown model", STRONG), (f"{provider} · {responses}", MUTED)])
     yield build_content([(_describe_rate(line), MUTED if line.rates else WARNING)])
-    for kind, label in KIND_LABELS.items():
-        count = getattr(line.tokens, kind)
-        if kind == "output":
-            count -= min(line.tokens.reasoning, count)
-        if count:
-            yield _render_kind(line, kind, label, count)
+    for item in line.itemize():
+        yield _render_item(line, item)
+    if line.rounding:
+        responses = format_count(line.responses, "response")
+        yield _render_columns("rounding", "", f"of {responses}", _format_signed(line.rounding), FAINT)
     cost = _write_exact(line.cost, is_estimate=bool(line.estimated))
     yield _render_columns("", f"{line.tokens.total:,}", "", cost, STRONG)
     if line.reported_cost is not None:
@@ -79,6 +81,9 @@ def _render_line(line: CostLine) -> Iterator[Content]:
         if line.cost is not None:
             difference = line.cost - line.reported_cost
             yield _render_columns("difference", "", "", _format_signed(difference), MUTED)
+    if line.absent:
+        absent = ", ".join(KIND_LABELS[kind] for kind in line.absent)
+        yield build_content([(f"  not reported: {absent}", FAINT)])
 
 
 def _describe_rate(line: CostLine) -> str:
@@ -90,13 +95,11 @@ def _describe_rate(line: CostLine) -> str:
     return f"rates of {source}{since}{over}"
 
 
-def _render_kind(line: CostLine, kind: str, label: str, count: int) -> Content:
-    mark = "~" if kind in line.estimated else ""
-    if line.rates is None:
-        return _render_columns(label, f"{mark}{count:,}", "", UNPRICED, "")
-    rate: int = getattr(line.rates, kind)
-    amount = (count * rate + MICRO // 2) // MICRO
-    return _render_columns(label, f"{mark}{count:,}", f"× {format_rate(rate)} /M", format_exact_money(amount), "")
+def _render_item(line: CostLine, item: CostItem) -> Content:
+    mark = "~" if item.kind in line.estimated else ""
+    rate = "" if item.rate is None else f"× {format_rate(item.rate)} /M"
+    cost = UNPRICED if item.amount is None else format_exact_money(item.amount)
+    return _render_columns(KIND_LABELS[item.kind], f"{mark}{item.tokens:,}", rate, cost, "")
 
 
 def _render_columns(label: str, count: str, rate: str, cost: str, style: str) -> Content:
@@ -123,8 +126,7 @@ def _render_price_source(prices: TableInfo, width: int) -> Iterator[Content]:
     text = (
         f"{COST.label} is what these tokens cost at the vendors' APIs. "
         "It is not a bill: with a subscription you pay something else. "
-        f"Prices: {prices.name} {prices.version} of {prices.date}, digest {prices.digest}. "
-        "Each response is rounded to a millionth of a dollar, so the lines may differ from their total by that much."
+        f"Prices: {prices.name} {prices.version} of {prices.date}, digest {prices.digest}."
     )
     for line in wrap_text(text, width):
         yield build_content([(line, FAINT)])
@@ -155,12 +157,38 @@ def render_subagents(subagents: Sequence[SubagentCost], total: Figures, width: i
     yield Content("")
 
 
+def render_context(points: Sequence[ContextPoint], width: int) -> Iterator[Content]:
+    """Render how full the context window was at each response, as a row of small bars, and where it was largest."""
+    if not points:
+        return
+    largest = max(points, key=lambda point: point.context)
+    compactions = [str(point.turn) for point in points if point.is_compacted]
+    amounts = [point.context for point in points]
+    bars = draw_sparkline(amounts, min(len(points), max(width - 4, 1)), max, largest.window)
+    yield build_content([("Context window", STRONG), (f" at each of {format_count(len(points), 'response')}", MUTED)])
+    yield build_content([(f"  {bars}", "$text-secondary")])
+    text = f"Largest in turn {largest.turn:,}: {describe_context(largest)}"
+    text += f". Compacted in turn {', '.join(compactions)}." if compactions else "."
+    for line in wrap_text(text, width - 2):
+        yield build_content([(f"  {line}", MUTED)])
+    yield Content("")
+
+
+def describe_context(point: ContextPoint) -> str:
+    """Say how large a request was, and how full the window, if its size is known."""
+    tokens = f"{TOKENS.format(point.context)} tokens"
+    if point.fullness is None or point.window is None:
+        return tokens
+    return f"{tokens}, {point.fullness:.0%} of {TOKENS.format(point.window)}"
+
+
 class ResponseLine(NamedTuple):
     """Describes one response of a turn."""
 
     time: str
     tokens: TokenCounts
     cost: int | None
+    context: ContextPoint
 
 
 def render_responses(responses: Sequence[ResponseLine]) -> Iterator[Content]:
@@ -171,9 +199,13 @@ def render_responses(responses: Sequence[ResponseLine]) -> Iterator[Content]:
     for response in responses[:MAX_RESPONSES]:
         sent, received = TOKENS.format(response.tokens.context), TOKENS.format(response.tokens.output)
         amounts = f"{sent} sent, {received} received"
+        fullness = response.context.fullness
+        window = "" if fullness is None else f"context {fullness:.0%}"
+        if response.context.is_compacted:
+            yield build_content([("  the context was compacted", MUTED)])
         yield build_content(
             [
-                (f"  {response.time}".ljust(_LABEL_CELLS), MUTED),
+                (f"  {response.time:<9}{window}".ljust(_LABEL_CELLS), MUTED),
                 (amounts.rjust(_COUNT_CELLS + _RATE_CELLS), ""),
                 (_write_exact(response.cost, is_estimate=False).rjust(_COST_CELLS), ""),
             ]

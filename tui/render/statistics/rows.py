@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from textual.content import Content
 
+from store.model.statistics import Figures
 from store.text.sanitize import cell_width, one_line
 from tui.render.charts.inline import draw_share, draw_sparkline
 from tui.render.charts.measures import ACTIVE, CALLS, COST, ERRORS, MEASURES, TOKENS, TURNS, Measure
@@ -73,15 +74,19 @@ class TableLayout(NamedTuple):
         pieces += _render_tool_columns(row) if self.table == "tool" else self._render_columns(row)
         return build_content(pieces).truncate(width)
 
+    def _is_known(self, figures: Figures, measure: Measure) -> bool:
+        """Return whether a row has this measure: some agents report no tokens, and a model has no time of its own."""
+        if measure in (COST, TOKENS):
+            return figures.responses > 0
+        return self.table != "model" or measure is not ACTIVE
+
     def _render_columns(self, row: StatsRow) -> list[StyledText]:
         pieces: list[StyledText] = []
         for shown in self.measures:
             has_failed = shown is ERRORS and row.figures.errors
             style = "" if shown == self.measure else ERROR if has_failed else MUTED
-            is_known = self.table != "model" or shown is not ACTIVE
-            pieces.append(
-                ((write_amount(row.figures, shown) if is_known else "–").rjust(NUMBER_CELLS[shown.key]), style)
-            )
+            amount = write_amount(row.figures, shown) if self._is_known(row.figures, shown) else "–"
+            pieces.append((amount.rjust(NUMBER_CELLS[shown.key]), style))
         if self.trend_cells:
             trend = [read_amount(figures, self.measure) or 0 for figures in row.trend]
             pieces.append(("  " + draw_sparkline(trend, self.trend_cells), "$text-secondary"))

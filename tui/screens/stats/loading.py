@@ -15,8 +15,9 @@ from store.search.query import Query
 from store.search.typos import find_or_correct
 from store.sources import source_label
 from store.usage.cost_lines import FigureScope, explain_figure
+from store.usage.figures import add_figures
+from store.usage.period import Period
 from store.usage.stale import count_without_usage
-from store.usage.statistics import Period, add_figures
 from tui.render.charts.calendar import MAX_WEEKS
 from tui.render.charts.hours import HOURS, HourSlot
 from tui.render.session_lines import abbreviate_home
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 200
 """Limits the rows of a table."""
+
+EARLIEST_BAR = date(1990, 1, 1)
+"""Is the first month of all time that has a bar. Older times are those of clocks that were wrong."""
 
 MAX_WASTE_SESSIONS = 40
 """Limits the sessions that are searched for waste, because it takes some milliseconds for each of them."""
@@ -126,7 +130,7 @@ def _list_buckets(period: StatsPeriod, keys: Sequence[str]) -> Iterator[tuple[st
         return
     dated = sorted(key for key in keys if key)
     first_day = period.first_day or (date.fromisoformat(f"{dated[0]}-01") if dated else period.last_day)
-    start = period.find_start(first_day)
+    start = max(period.find_start(first_day), EARLIEST_BAR)
     while start <= period.last_day:
         end = next_bucket(start, period.bucket)
         yield _format_key(start, period.bucket), _format_label(start, period.bucket), start, end - timedelta(days=1)
@@ -137,7 +141,7 @@ def _format_key(start: date, bucket: Bucket) -> str:
     """Return the key that the store gives to this day, week or month."""
     if bucket == "week":
         year, week, _ = start.isocalendar()
-        return f"{year}-W{week:02}"
+        return f"{year:04}-W{week:02}"
     return f"{start:%Y-%m}" if bucket == "month" else start.isoformat()
 
 

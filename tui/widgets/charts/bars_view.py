@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from tui.render.charts.bars import FOOT_LINES, MAX_SERIES, Bar, BarChart, render_legend
+from tui.render.charts.bars import AXIS_CELLS, FOOT_LINES, MAX_SERIES, Bar, BarChart, render_legend
 from tui.render.charts.measures import COST
 from tui.render.statistics.figures import (
     NOTHING,
@@ -55,10 +55,19 @@ class BarsView(ChartView):
         names = sorted(shown, key=lambda name: (-sums[name], name))
         return names if len(names) <= MAX_SERIES else [*names[: MAX_SERIES - 1], OTHERS]
 
+    def _find_shown(self, width: int) -> range:
+        """Return which bars there is room for: the newest, or the one under the cursor and those after it."""
+        room = max(width - AXIS_CELLS, 1)
+        first = max(len(self._bars) - room, 0)
+        if self.cursor is not None:
+            first = min(first, self.cursor.bar)
+        return range(first, min(first + room, len(self._bars)))
+
     def _lay_out(self, width: int, height: int) -> BarChart:
         names = self._names = self._name_series()
         bars = []
-        for bar in self._bars:
+        for index in self._find_shown(width):
+            bar = self._bars[index]
             amounts = dict.fromkeys(names, 0)
             for name, figures in bar.series.items():
                 if amount := read_amount(figures, self.measure):
@@ -84,7 +93,8 @@ class BarsView(ChartView):
     def draw(self, width: int, height: int) -> Sequence[Content]:
         chart = self._lay_out(width, height)
         bar, chosen = self.cursor if self.cursor and self.has_focus else (None, None)
-        lines = chart.render(bar, has_color=self.has_color)
+        shown_bar = None if bar is None else bar - self._find_shown(width).start
+        lines = chart.render(shown_bar, has_color=self.has_color)
         has_unpriced = any(shown.is_unpriced for shown in chart.bars)
         legend = render_legend(self._names, width, has_color=self.has_color, chosen=chosen, has_unpriced=has_unpriced)
         return [*lines, legend]
@@ -105,7 +115,8 @@ class BarsView(ChartView):
         return True
 
     def point_to(self, x: int, y: int) -> bool:
-        index = self._lay_out(*self.content_size).bar_at(x)
+        width, height = self.content_size
+        index = self._lay_out(width, height).bar_at(x)
         if index is not None:
-            self.cursor = BarCursor(index)
+            self.cursor = BarCursor(self._find_shown(width)[index])
         return index is not None
