@@ -3,18 +3,16 @@ conversation. After a rewind, a copy, a sub-agent among the lines or a new title
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.model.entry import Json
-from store.sources.claude_code.branches import MESSAGE_TYPES, TITLE_FIELDS, CommandOutputs
+from store.sources.claude_code.branches import CommandOutputs
 from store.sources.claude_code.entries import ClaudeEntryReader
-from store.sources.claude_code.prompts import extract_prompt, is_command_output
+from store.sources.claude_code.record import MESSAGE_TYPES, TITLE_FIELDS, ClaudeRecord
 from store.sources.contract import Batch
 from store.sources.kit import transcripts
-from store.sources.kit.jsonl import FileMark, JsonLine, as_dict, as_str
-from store.text.validate import replace_surrogates
+from store.sources.kit.jsonl import FileMark, JsonLine
 
 MAX_TURN_RECORDS = 500
 """Limits the records of the open turn that a mark remembers. A child of an older record forces a full read."""
@@ -35,52 +33,59 @@ class ClaudeMark(transcripts.TranscriptMark):
         if appended is None or summary_title != self.summary_title:
             return None
         lines, file = appended
-        values = [as_dict(line.value) for line in lines]
-        local_commands = self._find_local_commands(values)
+        records = [ClaudeRecord(line.value) for line in lines]
+        local_commands = self._find_local_commands(records)
         if local_commands is None or not all(
-            self._continues_turn(value, is_local_command=index in local_commands) for index, value in enumerate(values)
+            self._continues_turn(record, is_local_command=index in local_commands)
+            for index, record in enumerate(records)
         ):
             return None
-        return self._read_lines(path, lines, local_commands, file)
+        return self._read_records(path, lines, records, local_commands, file)
 
-    def _find_local_commands(self, values: Sequence[Mapping[str, Json]]) -> set[int] | None:
+    def _find_local_commands(self, records: Sequence[ClaudeRecord]) -> set[int] | None:
         """Return the indexes of the local commands, or None when a command that was read before may be one."""
         local_commands: set[int] = set()
         commands = CommandOutputs(local_commands)
-        uuids = {as_str(value.get("uuid")) for value in values}
-        for index, value in enumerate(values):
-            if as_str(value.get("type")) in MESSAGE_TYPES:
-                is_own_output = commands.is_open and as_str(value.get("parentUuid")) in uuids
-                if self.is_command_open or (is_command_output(value) and not is_own_output):
+        uuids = {record.uuid for record in records}
+        for index, record in enumerate(records):
+            if record.kind in MESSAGE_TYPES:
+                is_own_output = commands.is_open and record.parent in uuids
+                if self.is_command_open or (record.is_command_output and not is_own_output):
                     return None
-                commands.add(index, value)
+                commands.add(index, record)
         self.is_command_open |= commands.is_open
         commands.finish()
         return local_commands
 
-    def _continues_turn(self, value: Mapping[str, Json], *, is_local_command: bool) -> bool:
-        kind, uuid = as_str(value.get("type")), replace_surrogates(as_str(value.get("uuid")))
-        parent = replace_surrogates(as_str(value.get("parentUuid")) or as_str(value.get("logicalParentUuid")))
-        if kind in TITLE_FIELDS and as_str(value.get(TITLE_FIELDS[kind])) != self.titles.get(kind):
+    def _continues_turn(self, record: ClaudeRecord, *, is_local_command: bool) -> bool:
+        if record.kind in TITLE_FIELDS and record.title != self.titles.get(record.kind):
             return False
-        if "forkedFrom" in value or (value.get("isSidechain") is True and not self.is_agent):
+        if record.original is not None or (record.is_sidechain and not self.is_agent):
             return False
+        uuid = record.uuid
         if not uuid:
             return True
-        if parent not in self.turn or uuid in self.turn:
+        if record.parent not in self.turn or uuid in self.turn:
             return False
-        is_turn_start = kind == "user" and extract_prompt(value) is not None and not is_local_command
+        is_turn_start = record.prompt is not None and not is_local_command
         self.turn = [uuid] if is_turn_start else [*self.turn[-MAX_TURN_RECORDS:], uuid]
         return True
 
-    def _read_lines(self, path: Path, lines: list[JsonLine], local_commands: set[int], file: FileMark) -> list[Batch]:
+    def _read_records(
+        self,
+        path: Path,
+        lines: Sequence[JsonLine],
+        records: Sequence[ClaudeRecord],
+        local_commands: set[int],
+        file: FileMark,
+    ) -> list[Batch]:
         entry_reader = ClaudeEntryReader(is_subagent=self.is_agent)
         entry_reader.restore_state(self.parser_state)
         entries = [
             self.attach_record(
-                entry_reader.read_entry(line.value, path, is_local_command=index in local_commands), line, path
+                entry_reader.read_entry(record, path, is_local_command=index in local_commands), line, path
             )
-            for index, line in enumerate(lines)
+            for index, (line, record) in enumerate(zip(lines, records, strict=True))
         ]
         self.file, self.parser_state = file, entry_reader.save_state()
         batches = self.build_batches(entries, entry_reader.problems, {})

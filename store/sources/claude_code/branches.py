@@ -5,40 +5,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from store.model.entry import Json
-from store.sources.claude_code.prompts import (
-    SYNTHETIC_MODEL,
-    extract_prompt,
-    is_command,
-    is_command_output,
-    names_command_first,
-)
+from store.sources.claude_code.record import MESSAGE_TYPES, SPAWN_REPORT_TYPES, TITLE_FIELDS, ClaudeRecord, SpawnCall
 from store.sources.claude_code.web import read_cached_records
 from store.sources.contract import Problem
-from store.sources.kit.jsonl import (
-    PATH_ERRORS,
-    JsonLine,
-    as_dict,
-    as_list,
-    as_str,
-    as_time,
-    open_file,
-)
+from store.sources.kit.jsonl import PATH_ERRORS, JsonLine, as_str, as_time, open_file
 from store.sources.kit.line_scan import separate_records
-from store.text.validate import replace_surrogates
 
 MAIN_BRANCH = ""
 MAX_PROMPT_CHARS = 2_000
-TITLE_FIELDS = {"custom-title": "customTitle", "ai-title": "aiTitle"}
-SUMMARY_TYPE = "summary"
-"""The type of the records in which versions before 2.1 wrote titles, often into the file of another session."""
-
-MESSAGE_TYPES = frozenset(["user", "assistant", "system"])
 
 
 class TranscriptNode(NamedTuple):
@@ -78,8 +57,8 @@ class TranscriptTree:
     copied_uuids: dict[int, str] = field(default_factory=dict)
     "The uuid of the original, by the index of its copy, for records that name their original."
     forked_from_session: str = ""
-    spawn_calls: dict[str, tuple[int, str, str]] = field(default_factory=dict)
-    "The record's index, the description and the prompt of each call that starts a sub-agent, by the call's id."
+    spawn_calls: dict[str, tuple[int, SpawnCall]] = field(default_factory=dict)
+    "Each call that may start a sub-agent with the index of its record, by the call's id."
     spawn_call_ids: dict[str, str] = field(default_factory=dict)
     "The call's id, by the id of the sub-agent that it started."
     local_commands: set[int] = field(default_factory=set)
@@ -148,12 +127,14 @@ def _path_to_root(tree: TranscriptTree, uuid: str, *ends: set[str]) -> list[str]
     return list(path)
 
 
-def read_numbered_lines(files: Sequence[Path], problems: list[Problem]) -> Iterator[tuple[int, Path, JsonLine]]:
-    """Yield the numbered lines of a transcript, which may consist of several files."""
+def read_numbered_records(
+    files: Sequence[Path], problems: list[Problem]
+) -> Iterator[tuple[int, Path, JsonLine, ClaudeRecord]]:
+    """Yield the numbered records of a transcript, which may consist of several files."""
     index = 0
     for path in files:
-        for line in read_cached_records(path, problems):
-            yield index, path, line
+        for line, record in read_cached_records(path, problems):
+            yield index, path, line, record
             index += 1
 
 
@@ -162,25 +143,20 @@ def build_tree(files: Sequence[Path], *, is_subagent: bool) -> TranscriptTree:
     sidechain: set[str] = set()
     repeated: dict[int, str] = {}
     commands = CommandOutputs(tree.local_commands)
-    for index, _, line in read_numbered_lines(files, []):
-        value = as_dict(line.value)
+    for index, _, _, record in read_numbered_records(files, []):
         tree.record_count = index + 1
-        kind = as_str(value.get("type"))
-        _collect(tree, index, kind, value)
-        commands.add(index, value)
-        uuid = _parse_id(value.get("uuid"))
+        _collect(tree, index, record)
+        commands.add(index, record)
+        uuid = record.uuid
         if uuid in tree.nodes:
             repeated[index] = uuid
-        if not uuid or uuid in tree.nodes:
-            continue
-        text = extract_prompt(value) if kind == "user" else None
-        if text is not None:
-            tree.prompts[uuid] = text[:MAX_PROMPT_CHARS]
-        parent = _parse_id(value.get("parentUuid")) or _parse_id(value.get("logicalParentUuid"))
-        is_answer = kind == "assistant" and as_dict(value.get("message")).get("model") != SYNTHETIC_MODEL
-        tree.nodes[uuid] = TranscriptNode(index, parent, text is not None, is_answer)
-        if value.get("isSidechain") is True and not is_subagent:
-            sidechain.add(uuid)
+        elif uuid:
+            prompt = record.prompt
+            if prompt is not None:
+                tree.prompts[uuid] = prompt[:MAX_PROMPT_CHARS]
+            tree.nodes[uuid] = TranscriptNode(index, record.parent, prompt is not None, record.is_answer)
+            if record.is_sidechain and not is_subagent:
+                sidechain.add(uuid)
     tree.is_command_open = commands.is_open
     commands.finish()
     _BranchSplitter(tree, sidechain).run()
@@ -202,16 +178,16 @@ class CommandOutputs:
     def is_open(self) -> bool:
         return self._open_command is not None
 
-    def add(self, index: int, value: Mapping[str, Json]) -> None:
-        if as_str(value.get("type")) not in MESSAGE_TYPES:
+    def add(self, index: int, record: ClaudeRecord) -> None:
+        if record.kind not in MESSAGE_TYPES:
             return
-        if is_command_output(value):
-            commands = (self._open_command, self._by_uuid.get(_parse_id(value.get("parentUuid"))))
+        if record.is_command_output:
+            commands = (self._open_command, self._by_uuid.get(record.parent))
             self._local_commands.update(command for command in commands if command is not None)
         self._open_command = None
-        if is_command(value):
-            self._open_command = self._by_uuid[_parse_id(value.get("uuid"))] = index
-            self._names_command_first = names_command_first(value)
+        if record.is_command:
+            self._open_command = self._by_uuid[record.uuid] = index
+            self._names_command_first = record.names_command_first
 
     def finish(self) -> None:
         """Decide what a command is that no message follows yet. What follows later may show that it is another one."""
@@ -219,34 +195,23 @@ class CommandOutputs:
             self._local_commands.add(self._open_command)
 
 
-def _parse_id(value: Json) -> str:
-    return value if type(value) is str and value.isascii() else replace_surrogates(as_str(value))
-
-
-def _collect(tree: TranscriptTree, index: int, kind: str, value: Mapping[str, Json]) -> None:
-    if time := as_time(value.get("timestamp")):
+def _collect(tree: TranscriptTree, index: int, record: ClaudeRecord) -> None:
+    kind, fields = record.kind, record.fields
+    if time := as_time(fields.get("timestamp")):
         tree.times[index] = time
-    tree.cwd = tree.cwd or as_str(value.get("cwd"))
-    if "forkedFrom" in value and (session := _parse_id(as_dict(value["forkedFrom"]).get("sessionId"))):
-        tree.forked_from_session = tree.forked_from_session or session
-        tree.copied_uuids[index] = _parse_id(as_dict(value["forkedFrom"]).get("messageUuid"))
+    if not tree.cwd:
+        tree.cwd = as_str(fields.get("cwd"))
+    if (original := record.original) and original.session:
+        tree.forked_from_session = tree.forked_from_session or original.session
+        tree.copied_uuids[index] = original.uuid
     if kind == "assistant":
-        for block in _message_blocks(value):
-            arguments = as_dict(block.get("input")) if block.get("type") == "tool_use" else {}
-            if isinstance(arguments.get("prompt"), str):
-                call = (index, as_str(arguments.get("description")), arguments["prompt"])
-                tree.spawn_calls.setdefault(as_str(block.get("id")), call)
-    elif kind == "user" and (agent := as_str(as_dict(value.get("toolUseResult")).get("agentId"))):
-        for block in _message_blocks(value):
-            tree.spawn_call_ids.setdefault(agent, as_str(block.get("tool_use_id")))
-    elif kind == "progress" and (agent := as_str(as_dict(value.get("data")).get("agentId"))):
-        tree.spawn_call_ids.setdefault(agent, as_str(value.get("parentToolUseID")))
+        for call in record.find_spawn_calls():
+            tree.spawn_calls.setdefault(call.id, (index, call))
     elif kind in TITLE_FIELDS:
-        tree.titles[kind] = as_str(value.get(TITLE_FIELDS[kind]))
-
-
-def _message_blocks(value: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
-    return map(as_dict, as_list(as_dict(value.get("message")).get("content")))
+        tree.titles[kind] = record.title
+    elif kind in SPAWN_REPORT_TYPES:
+        for agent, call_id in record.find_spawned():
+            tree.spawn_call_ids.setdefault(agent, call_id)
 
 
 class _BranchSplitter:

@@ -13,7 +13,7 @@ from store.sources.claude_code.branches import (
     MAX_PROMPT_CHARS,
     TranscriptTree,
     find_open_turn,
-    read_numbered_lines,
+    read_numbered_records,
 )
 from store.sources.claude_code.entries import ClaudeEntryReader
 from store.sources.claude_code.files import Transcript, TranscriptCatalog, load_tree
@@ -68,11 +68,11 @@ class TranscriptChain:
         path_texts = {path: path_text(path) for path in self._transcript.files}
         last_shared = tree.branches[self._branch].last_shared_index if skips_shared else -1
         branches = self._find_leaving_branches()
-        for index, path, line in read_numbered_lines(self._transcript.files, reported):
+        for index, path, line, record in read_numbered_records(self._transcript.files, reported):
             time = tree.times.get(index, time)
             self._end_offset = line.offset + len(line.data)
             if index > last_shared and index <= self._lineage.get(tree.branch_of.get(index, MAIN_BRANCH), -1):
-                entry = entry_reader.read_entry(line.value, path, is_local_command=index in tree.local_commands)
+                entry = entry_reader.read_entry(record, path, is_local_command=index in tree.local_commands)
                 entry.record = record_from_line(line, path_texts[path])
                 entry.created_at = time
                 entry.inherited = not self._owns(index)
@@ -173,9 +173,9 @@ class TranscriptChain:
     def _link_to_call(self, parent: Transcript, parent_tree: TranscriptTree, call: str) -> SessionFields:
         if call not in parent_tree.spawn_calls:
             return {"parent_id": parent.native_id}
-        index, description, _ = parent_tree.spawn_calls[call]
+        index, spawn_call = parent_tree.spawn_calls[call]
         branch = parent_tree.branch_of.get(index, MAIN_BRANCH)
-        self._title = self._title or description
+        self._title = self._title or spawn_call.description
         return _with_forked_at(
             {"parent_id": parent.branch_native_id(parent_tree.branches.get(branch))},
             parent_tree.chain_position(index, branch),
@@ -222,9 +222,9 @@ def _find_spawn_call(parent_tree: TranscriptTree, prompt: str) -> str:
     """Return the id of the call whose prompt is the sub-agent's first prompt."""
     return next(
         (
-            call
-            for call, (_, _, call_prompt) in parent_tree.spawn_calls.items()
-            if prompt and call_prompt[:MAX_PROMPT_CHARS] == prompt
+            call_id
+            for call_id, (_, call) in parent_tree.spawn_calls.items()
+            if prompt and call.prompt[:MAX_PROMPT_CHARS] == prompt
         ),
         "",
     )

@@ -13,8 +13,9 @@ from store.formats.content_blocks import parse_block
 from store.model.entry import Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.model.status import QUESTION_TOOLS, Activity
 from store.model.usage import Usage
-from store.sources.claude_code.prompts import SYNTHETIC_MODEL, content_blocks, extract_prompt, extract_typed_text
-from store.sources.claude_code.usage import read_usage
+from store.sources.claude_code.prompts import extract_typed_text
+from store.sources.claude_code.record import SYNTHETIC_MODEL, ClaudeRecord
+from store.sources.claude_code.usage import read_message_usage
 from store.sources.contract import ForeignSummary, Problem
 from store.sources.kit.jsonl import (
     MAX_LINE_BYTES,
@@ -81,46 +82,47 @@ class ClaudeEntryReader:
         copy.summary = self.summary
         return copy
 
-    def read_entry(self, value: Json, path: Path, *, is_local_command: bool = False) -> NewEntry:
-        record = as_dict(value)
-        kind, uuid = as_str(record.get("type")), as_str(record.get("uuid"))
-        if uuid and uuid in self._seen_uuids:
-            # A resume may write a record a second time.
-            return NewEntry(kind="event", text="", is_prompt=False)
-        self._seen_uuids.add(uuid)
-        if kind == "user" and "message" in record:
+    def read_entry(self, record: ClaudeRecord, path: Path, *, is_local_command: bool = False) -> NewEntry:
+        kind, uuid, fields = record.kind, record.uuid, record.fields
+        if uuid:
+            if uuid in self._seen_uuids:
+                # A resume may write a record a second time.
+                return NewEntry(kind="event", text="", is_prompt=False)
+            self._seen_uuids.add(uuid)
+        if kind == "user" and "message" in fields:
             entry = self._read_user(record, path, is_local_command=is_local_command)
-        elif kind == "assistant" and "message" in record:
+        elif kind == "assistant" and "message" in fields:
             entry = self._read_assistant(record)
         elif kind == "attachment":
-            entry = _read_attachment(as_dict(record.get("attachment")))
+            entry = _read_attachment(as_dict(fields.get("attachment")))
         elif kind in EVENT_TYPES:
             # An API error is followed by another attempt, or by an answer that names it.
-            activity: Activity | None = "working" if record.get("subtype") == "api_error" else None
+            activity: Activity | None = "working" if fields.get("subtype") == "api_error" else None
             role = "system" if kind == "system" else ""
-            entry = NewEntry(kind="event", role=role, text=_event_text(record), activity=activity)
+            return NewEntry(kind="event", role=role, text=_event_text(fields), activity=activity)
         else:
-            entry = NewEntry(kind="unknown", parts=(Opaque(kind, value),))
+            return NewEntry(kind="unknown", parts=(Opaque(kind, record.value),))
         self._turn_count += entry.begins_turn()
         return entry
 
     # ── records with the role of the user ─────────────────────────────────────────────────────────
 
-    def _read_user(self, record: Mapping[str, Json], path: Path, *, is_local_command: bool) -> NewEntry:
-        parts = tuple(self._complete_result(_parse_part(block), record, path) for block in content_blocks(record))
-        if record.get("isCompactSummary") is True:
+    def _read_user(self, record: ClaudeRecord, path: Path, *, is_local_command: bool) -> NewEntry:
+        fields = record.fields
+        parts = tuple([self._complete_result(_parse_part(block), fields, path) for block in record.blocks])
+        if fields.get("isCompactSummary") is True:
             summary = "\n\n".join(part.text for part in parts if isinstance(part, Text))
             self.summary = ForeignSummary(summary, self._turn_count)
             return NewEntry(kind="compaction", role="system", parts=parts, is_prompt=False)
         if any(isinstance(part, ToolResult) for part in parts):
             return NewEntry(role="tool", parts=parts, is_prompt=False)
-        text = extract_prompt(record)
+        text = record.prompt
         if text is None:
             # The program wrote it in the name of the user. With isMeta it is not shown to people either.
             return NewEntry(
                 role="system",
                 parts=parts,
-                text="" if record.get("isMeta") is True else None,
+                text="" if fields.get("isMeta") is True else None,
                 is_prompt=False,
                 activity="waiting" if any(map(_is_interruption, parts)) else None,
             )
@@ -158,18 +160,18 @@ class ClaudeEntryReader:
 
     # ── the assistant ─────────────────────────────────────────────────────────────────────────────
 
-    def _read_assistant(self, record: Mapping[str, Json]) -> NewEntry:
-        message = as_dict(record.get("message"))
+    def _read_assistant(self, record: ClaudeRecord) -> NewEntry:
+        message = record.message
         key, model = as_str(message.get("id")), as_str(message.get("model"))
         seen = self._seen_blocks.setdefault(key, set()) if key else set()
         parts: list[Part] = []
-        for block in content_blocks(record):
+        for block in record.blocks:
             # Some records of a message add blocks to the earlier ones, others repeat all blocks.
             block_id = as_str(as_dict(block).get("id")) or sha256(encode_derived(block)).hexdigest()[:24]
             if block_id not in seen:
                 seen.add(block_id)
                 parts.append(_parse_part(block))
-        usage = read_usage(record)
+        usage = read_message_usage(message, record.fields)
         return NewEntry(
             role="assistant",
             parts=tuple(parts),

@@ -9,14 +9,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from store.sources.claude_code.branches import (
-    SUMMARY_TYPE,
-    TranscriptBranch,
-    TranscriptTree,
-    build_tree,
-    may_have_branches,
-)
+from store.sources.claude_code.branches import TranscriptBranch, TranscriptTree, build_tree, may_have_branches
 from store.sources.claude_code.layout import LAYOUT
+from store.sources.claude_code.record import SUMMARY_TYPE
 from store.sources.claude_code.web import WEB_SUFFIX, read_records
 from store.sources.contract import Problem
 from store.sources.kit.jsonl import (

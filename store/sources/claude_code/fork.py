@@ -14,7 +14,7 @@ from store.errors import Refused
 from store.model.entry import INTERRUPTED_RESULT, Json
 from store.model.session import Session
 from store.sources.claude_code.entries import persisted_output_path, safe_file_name
-from store.sources.claude_code.prompts import content_blocks, extract_prompt
+from store.sources.claude_code.record import ClaudeRecord
 from store.sources.contract import ForkRequest, NewTranscript
 from store.sources.kit.jsonl import PATH_ERRORS, as_dict, as_list, as_str, parse_json
 from store.text.validate import serialize
@@ -147,7 +147,7 @@ class _ClaudeForkBuilder:
         if not (answered := self._without_orphan_results(value)):
             self._new_ids[old] = new_parent
             return
-        if value["type"] == "user" and extract_prompt(value) is not None:
+        if ClaudeRecord(value).prompt is not None:
             for closing in self._close_open_calls():
                 new_parent = new_parent and as_str(closing["uuid"])
                 yield closing
@@ -184,7 +184,7 @@ class _ClaudeForkBuilder:
         ]
         if not orphans:
             return value
-        remaining = [block for block in content_blocks(value) if block not in orphans]
+        remaining = [block for block in ClaudeRecord(value).blocks if block not in orphans]
         return value | {"message": {**as_dict(value["message"]), "content": remaining}} if remaining else {}
 
     def _close_open_calls(self) -> Iterator[dict[str, Json]]:
@@ -202,7 +202,9 @@ class _ClaudeForkBuilder:
     def _replace_prompt(self, value: dict[str, Json], prompt: str) -> Iterator[dict[str, Json]]:
         """Yield the new prompt in place of the old one. Its images and documents are kept."""
         yield from self._close_open_calls()
-        attachments = [block for block in content_blocks(value) if as_dict(block).get("type") in ("image", "document")]
+        attachments = [
+            block for block in ClaudeRecord(value).blocks if as_dict(block).get("type") in ("image", "document")
+        ]
         yield self._make_user_record([{"type": "text", "text": prompt}, *attachments] if attachments else prompt)
 
     def _make_user_record(self, content: Json, result: str = "") -> dict[str, Json]:
@@ -243,4 +245,4 @@ def _is_chain_record(value: Mapping[str, Json]) -> bool:
 
 def _blocks_of_type(value: Mapping[str, Json], kind: str) -> Iterator[Mapping[str, Json]]:
     if "message" in value:
-        yield from (block for block in map(as_dict, content_blocks(value)) if block.get("type") == kind)
+        yield from (block for block in map(as_dict, ClaudeRecord(value).blocks) if block.get("type") == kind)

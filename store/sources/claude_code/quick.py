@@ -4,13 +4,12 @@ reveal."""
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from pathlib import Path
 
-from store.model.entry import Json
 from store.model.session import SessionFields
 from store.sources.claude_code.files import Transcript, find_transcripts
-from store.sources.claude_code.prompts import content_blocks, extract_prompt
+from store.sources.claude_code.record import ClaudeRecord
 from store.sources.claude_code.web import WEB_SUFFIX
 from store.sources.contract import QuickSession
 from store.sources.kit import sqlite
@@ -65,27 +64,25 @@ class _ClaudeQuickReader:
             self._answers.append(parse_string(single[1]))
             self._first_line, self._last_line, self._last_answer_line = self._first_line or line, line, line
         elif _is_message(line[:_HEAD_BYTES]):
-            if record := parse_object(line):
-                self._read_message(line, record)
+            if value := parse_object(line):
+                self._read_message(line, ClaudeRecord(value))
             elif len(records := separate_records(line).split(b"\n")) > 1:
                 for separated in records:
                     self._scan_line(separated)
         elif line.startswith(_TITLE_STARTS):
-            self._read_title(parse_object(line))
+            titled = ClaudeRecord(parse_object(line))
+            self._titles[titled.kind] = titled.title
 
-    def _read_title(self, record: Mapping[str, Json]) -> None:
-        self._titles[as_str(record.get("type"))] = as_str(record.get("customTitle")) or as_str(record.get("aiTitle"))
-
-    def _read_message(self, line: bytes, record: Mapping[str, Json]) -> None:
-        if "message" not in record:
+    def _read_message(self, line: bytes, record: ClaudeRecord) -> None:
+        if "message" not in record.fields:
             return
         self._first_line, self._last_line = self._first_line or line, line
-        if record.get("type") == "user":
-            if (text := extract_prompt(record)) is not None:
-                self._prompts.append(text)
+        if record.kind == "user":
+            if (prompt := record.prompt) is not None:
+                self._prompts.append(prompt)
             return
         self._last_answer_line = line
-        for block in map(as_dict, content_blocks(record)):
+        for block in map(as_dict, record.blocks):
             if text := as_str(block.get("text")) or as_str(block.get("thinking")):
                 self._answers.append(text)
 

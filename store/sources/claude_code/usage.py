@@ -6,14 +6,18 @@ from collections.abc import Mapping
 
 from store.model.entry import Json
 from store.model.usage import Usage, as_micro_dollars, as_tokens, join_processing
-from store.sources.claude_code.prompts import SYNTHETIC_MODEL
+from store.sources.claude_code.record import SYNTHETIC_MODEL
 from store.sources.kit.jsonl import as_dict, as_str
 
 
 def read_usage(record: Json) -> Usage | None:
-    """Return the usage of a response. All records of one response repeat it under the same id."""
+    """Return the usage of a response, or None if the record reports none."""
     fields = as_dict(record)
-    message = as_dict(fields.get("message"))
+    return read_message_usage(as_dict(fields.get("message")), fields)
+
+
+def read_message_usage(message: Mapping[str, Json], fields: Mapping[str, Json]) -> Usage | None:
+    """Return the usage in a message and its record. All records of one response repeat it under the same id."""
     usage = message.get("usage")
     if not isinstance(usage, dict):
         return None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from store.errors import BadValue
 from store.model.entry import Json
+from store.sources.claude_code.record import ClaudeRecord
 from store.sources.contract import Problem
 from store.sources.kit import jsonl
 from store.sources.kit.jsonl import JsonLine, as_dict
@@ -23,9 +24,18 @@ def read_records(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
     return _read_loglines(path, problems) if path.suffix == WEB_SUFFIX else jsonl.read_json_lines(path, problems)
 
 
-def read_cached_records(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
+def read_cached_records(path: Path, problems: list[Problem]) -> Iterator[tuple[JsonLine, ClaudeRecord]]:
     """Yield the same records; repeated reads of one file of lines parse it once, unless it is too large."""
-    return _read_loglines(path, problems) if path.suffix == WEB_SUFFIX else jsonl.read_cached_lines(path, problems)
+    if path.suffix == WEB_SUFFIX:
+        return map(_understand, _read_loglines(path, problems))
+    return _records.read(path, problems)
+
+
+def _understand(line: JsonLine) -> tuple[JsonLine, ClaudeRecord]:
+    return line, ClaudeRecord(line.value)
+
+
+_records = jsonl.LineCache(_understand)
 
 
 def _read_loglines(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:

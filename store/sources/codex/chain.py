@@ -79,14 +79,14 @@ def build_tree(catalog: RolloutCatalog, thread: Rollout) -> ThreadTree:
     turns: list[tuple[int, int | None]] = []
     previous: int | None = None
     for rollout, _, line in read_segment_lines(catalog.segments(thread), []):
-        kind, payload = unwrap_line(line.value)
+        _, kind, payload, time = line
         if kind == "session_meta" and tree.header is None and not tree.nodes:
-            tree.header = (rollout, line)
+            tree.header = (rollout, line.line)
             tree.cwd = as_str(payload.get("cwd"))
             continue
         index = len(tree.nodes)
         tree.pairs.add_line(index, kind, payload)
-        if time := as_time(as_dict(line.value).get("timestamp")):
+        if time:
             tree.times[index] = time
         if (text := find_prompt(kind, payload)) is not None:
             (tree.prompts if kind == "response_item" else tree.event_prompts)[index] = text
@@ -222,11 +222,11 @@ class ThreadChain:
         segments = self._catalog.segments(self._rollout)
         path_texts = {rollout: path_text(rollout.path) for rollout, _ in segments}
         for rollout, _, line in read_segment_lines(segments, problems, self._reports_problems):
-            self._end_offset = line.offset + len(line.data)
+            self._end_offset = line.line.offset + len(line.line.data)
             if index in own_chain:
                 when = tree.times.get(index, when)
-                entry = entry_reader.read_entry(line.value, is_injected=index in injected)
-                entry.record = record_from_line(line, path_texts[rollout])
+                entry = entry_reader.read_entry(line, is_injected=index in injected)
+                entry.record = record_from_line(line.line, path_texts[rollout])
                 entry.created_at = when
                 entry.inherited = index in self._inherited
                 yield [entry]
@@ -330,10 +330,9 @@ class ThreadChain:
         thread_id, calls = self._rollout.thread_id.encode(), dict[str, int]()
         index = -1 if build_tree(self._catalog, parent).header else 0
         for _, _, line in read_segment_lines(self._catalog.segments(parent), []):
-            kind, payload = unwrap_line(line.value)
-            call_id = as_str(payload.get("call_id"))
-            if kind == "response_item" and call_id:
-                if call_id in calls and thread_id in line.data:
+            call_id = as_str(line.payload.get("call_id"))
+            if line.kind == "response_item" and call_id:
+                if call_id in calls and thread_id in line.line.data:
                     return self._position_in_parent(calls[call_id])
                 calls.setdefault(call_id, index)
             index += 1
@@ -344,13 +343,12 @@ def _item_digests(catalog: RolloutCatalog, rollout: Rollout) -> Iterator[tuple[i
     """Yield the line index and the digest of each response item of a thread."""
     is_first, index = True, 0
     for _, _, line in read_segment_lines(catalog.segments(rollout), []):
-        kind, payload = unwrap_line(line.value)
-        if kind == "session_meta" and is_first:
+        if line.kind == "session_meta" and is_first:
             is_first = False
             continue
         is_first = False
-        if kind == "response_item":
-            yield index, sqlite.digest(encode_derived(payload))
+        if line.kind == "response_item":
+            yield index, sqlite.digest(encode_derived(line.payload))
         index += 1
 
 

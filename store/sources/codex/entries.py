@@ -25,11 +25,11 @@ from store.model.entry import (
     readable_text,
 )
 from store.model.status import Activity
-from store.sources.codex.files import unwrap_line
+from store.sources.codex.files import RolloutLine
 from store.sources.codex.prompts import extract_prompt, extract_typed_text
 from store.sources.codex.usage import CodexUsageReader
 from store.sources.contract import ForeignSummary
-from store.sources.kit.jsonl import as_count, as_dict, as_str, as_time, first_str
+from store.sources.kit.jsonl import as_count, as_dict, as_str, first_str
 from store.text.validate import parse
 
 EVENT_TYPES = frozenset(
@@ -136,9 +136,9 @@ class CodexEntryReader:
         self._call_times = dict(state.get("calls", {}))
         self._outcomes = {call_id: CallOutcome(*outcome) for call_id, outcome in state["ends"].items()} | self._outcomes
 
-    def read_entry(self, value: Json, *, is_injected: bool = False) -> NewEntry:
+    def read_entry(self, line: RolloutLine, *, is_injected: bool = False) -> NewEntry:
         """Convert a line. A message in the user's name that was injected is not a prompt, whatever its text."""
-        kind, payload = unwrap_line(value)
+        kind, payload = line.kind, line.payload
         if kind == "response_item":
             entry = self._read_item(payload, is_injected)
         elif kind == "compacted":
@@ -146,11 +146,9 @@ class CodexEntryReader:
         elif kind in EVENT_TYPES:
             entry = self._read_event(kind, payload)
         else:
-            entry = NewEntry(kind="unknown", parts=(Opaque(kind, value),))
+            entry = NewEntry(kind="unknown", parts=(Opaque(kind, line.line.value),))
         if kind == "response_item":
-            entry.parts = tuple(
-                self._add_duration(part, as_time(as_dict(value).get("timestamp"))) for part in entry.parts
-            )
+            entry.parts = tuple([self._add_duration(part, line.time) for part in entry.parts])
         self._turn_count += entry.begins_turn()
         if entry.role == "assistant":
             self._message_number += not self._is_answering

@@ -19,12 +19,13 @@ from store.sources.kit.jsonl import (
     MAX_LINE_BYTES,
     PATH_ERRORS,
     JsonLine,
+    LineCache,
     as_dict,
     as_str,
+    as_time,
     open_file,
     parse_json,
     plain_file_stamp,
-    read_cached_lines,
     read_json_lines,
 )
 from store.text.validate import replace_surrogates
@@ -89,6 +90,12 @@ def _make_rollout(path: Path) -> Rollout | None:
     return Rollout(as_str(meta.get("timestamp")), thread, thread, path) if thread else None
 
 
+BARE_ITEM_TYPES = frozenset(
+    "message reasoning function_call function_call_output local_shell_call custom_tool_call custom_tool_call_output"
+    " web_search_call".split()
+)
+
+
 def unwrap_line(value: Json) -> tuple[str, dict[str, Json]]:
     """Return the kind and the payload of a line. Before version 0.32 the payload had no envelope."""
     fields = as_dict(value)
@@ -102,10 +109,21 @@ def unwrap_line(value: Json) -> tuple[str, dict[str, Json]]:
     return ("response_item", dict(fields)) if kind in BARE_ITEM_TYPES else (kind, dict(fields))
 
 
-BARE_ITEM_TYPES = frozenset(
-    "message reasoning function_call function_call_output local_shell_call custom_tool_call custom_tool_call_output"
-    " web_search_call".split()
-)
+class RolloutLine(NamedTuple):
+    """Is a line of a rollout with what was found out about it once, since several readers ask for it."""
+
+    line: JsonLine
+    kind: str
+    payload: dict[str, Json]
+    time: str
+
+    @classmethod
+    def parse(cls, line: JsonLine) -> RolloutLine:
+        kind, payload = unwrap_line(line.value)
+        return cls(line, kind, payload, as_time(as_dict(line.value).get("timestamp")))
+
+
+_lines = LineCache(RolloutLine.parse)
 
 
 def read_meta(path: Path) -> tuple[dict[str, Json], JsonLine | None]:
@@ -216,11 +234,11 @@ def read_segment_lines(
     segments: Iterable[tuple[Rollout, int]],
     problems: list[Problem],
     reports_problems: Callable[[Rollout], bool] = lambda rollout: True,
-) -> Iterator[tuple[Rollout, int, JsonLine]]:
+) -> Iterator[tuple[Rollout, int, RolloutLine]]:
     """Yield the lines of a thread with their rollouts and ordinals."""
     for rollout, end in segments:
-        for index, line in enumerate(read_cached_lines(rollout.path, problems if reports_problems(rollout) else [])):
-            ordinal = as_dict(line.value).get("ordinal")
+        for index, line in enumerate(_lines.read(rollout.path, problems if reports_problems(rollout) else [])):
+            ordinal = as_dict(line.line.value).get("ordinal")
             number = ordinal if type(ordinal) is int else index
             if number >= end:
                 break

@@ -6,11 +6,11 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from store.errors import BadValue
 from store.model.entry import Json, NewRecord
@@ -25,6 +25,8 @@ from store.sources.kit.stamps import tree_stamp as tree_stamp
 from store.sources.kit.stamps import walk_files as walk_files
 from store.sources.kit.stamps import walk_with_stat as walk_with_stat
 from store.text.validate import parse_bytes
+
+T = TypeVar("T")
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """Limits a line that is parsed. A longer one is kept in pieces, so that it need not fit into memory."""
@@ -182,27 +184,36 @@ def read_lines(path: Path, problems: list[Problem], *, name: str = "", start: in
         problems.append(Problem(name, f"It cannot be read: {error_text(reason)}."))
 
 
-def read_cached_lines(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
-    """Yield what `read_lines` yields. Repeated reads of one file parse it once, unless it is too large for the
-    cache."""
-    stamp = plain_file_stamp(path)
-    if path.suffix == ".zst" or not stamp or int(stamp.partition(":")[0]) > MAX_CACHED_FILE_BYTES:
-        return read_lines(path, problems)
-    lines, cached_problems = _parse_cached(path, stamp)
-    problems += cached_problems
-    return iter(lines)
+class LineCache(Generic[T]):
+    """Reads files of lines, and converts each line. Repeated reads of one file do that once, unless it is too large."""
+
+    def __init__(self, convert: Callable[[JsonLine], T]) -> None:
+        self._convert = convert
+        self._cached: tuple[tuple[Path, str], list[T], list[Problem]] | None = None
+
+    def read(self, path: Path, problems: list[Problem]) -> Iterator[T]:
+        """Yield every line, as `read_lines` does."""
+        stamp = plain_file_stamp(path)
+        if path.suffix == ".zst" or not stamp or int(stamp.partition(":")[0]) > MAX_CACHED_FILE_BYTES:
+            return map(self._convert, read_lines(path, problems))
+        cached = self._cached
+        if cached is None or cached[0] != (path, stamp):
+            cached = self._cached = None  # frees the memory of the last file first
+            found: list[Problem] = []
+            cached = self._cached = (path, stamp), list(map(self._convert, _load_lines(path, found))), found
+        problems += cached[2]
+        return iter(cached[1])
 
 
-@lru_cache(maxsize=1)
-def _parse_cached(path: Path, stamp: str) -> tuple[list[JsonLine], list[Problem]]:
-    problems: list[Problem] = []
+def _load_lines(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
     try:
         with open_file(path) as file:
             # Asking for no more than there is saves the time to allocate a large buffer for each small file.
             data = file.read(min(os.fstat(file.fileno()).st_size + 1, MAX_CACHED_FILE_BYTES))
     except PATH_ERRORS as reason:
-        return [], [Problem(str(path), f"It cannot be read: {error_text(reason)}.")]
-    return list(_split_lines(data, problems, str(path))), problems
+        problems.append(Problem(str(path), f"It cannot be read: {error_text(reason)}."))
+    else:
+        yield from _split_lines(data, problems, str(path))
 
 
 def _split_lines(data: bytes, problems: list[Problem], name: str) -> Iterator[JsonLine]:

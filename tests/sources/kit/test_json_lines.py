@@ -15,8 +15,8 @@ from unprivileged import without_rights
 from store.sources.contract import Problem
 from store.sources.kit import jsonl
 from store.sources.kit.jsonl import (
+    LineCache,
     UnreadableText,
-    read_cached_lines,
     read_json_file,
     read_json_lines,
     read_lines,
@@ -317,9 +317,10 @@ def test_cached_lines_equal_lines_that_are_read_one_by_one(
     (path := tmp_path / "a.jsonl").write_bytes(data)
     expected_problems: list[Problem] = []
     expected = list(read_lines(path, expected_problems))
+    cache = LineCache(lambda line: line)
     for _ in range(2):
         problems: list[Problem] = []
-        assert list(read_cached_lines(path, problems)) == expected
+        assert list(cache.read(path, problems)) == expected
         assert problems == expected_problems
     monkeypatch.setattr(jsonl, "MAX_CACHED_FILE_BYTES", 0)
-    assert list(read_cached_lines(path, [])) == expected
+    assert list(cache.read(path, [])) == expected
