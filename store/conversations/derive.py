@@ -50,6 +50,9 @@ _COMMON_NAMES = frozenset(
     {"", "message", "event", "user", "assistant", "tool", "system", "header", "compaction", "unknown"}
 )
 
+# These are the columns of a turn row that later entries change.
+_TURN_END, _TURN_TIME = 2, 4
+
 # These are the columns of a call row that its result fills in.
 _STATUS_AND_DURATION = slice(3, 5)
 _RESULT_POSITION = slice(7, 9)
@@ -105,6 +108,10 @@ class _RowBuilder:
     def __init__(self) -> None:
         self.rows = DerivedRows()
         self._turn = 0
+        self._open_turn: list[Any] = [0, 0, -1, "", ""]
+        "Holds the row of the last turn. The first one began before this batch, and has no entry here if its end is -1."
+        self._continued_turn = self._open_turn
+        self._turns: list[list[Any]] = []
         self._counts = dict.fromkeys(("turns", "entries", "tool_calls", "errors", *Tokens._fields), 0)
         self._record_pieces: list[list[bytes]] = []
         "Holds, for each record, its data and the parts that are stored behind it."
@@ -126,18 +133,19 @@ class _RowBuilder:
         text = replace_surrogates(entry.get_text())
         author = entry.author
         begins_turn = entry.begins_turn()
-        self._follow_activity(entry, entry.activity or _infer_activity(entry, text, begins_turn))
+        if activity := entry.activity or _infer_activity(entry, text, begins_turn):
+            self._follow_activity(entry, activity)
         if begins_turn:
             author = author or UNKNOWN_USER
             self._begin_turn(n, text, created_at, entry.inherited)
-        elif rows.turns:
-            turn, first, _, started_at, ended_at = rows.turns[-1]
-            rows.turns[-1] = (turn, first, n, started_at, max(ended_at, created_at))
         else:
-            ended_at = max(created_at, rows.continued_turn[1]) if rows.continued_turn else created_at
-            rows.continued_turn = (n, ended_at)
+            turn = self._open_turn
+            turn[_TURN_END] = n
+            if created_at > turn[_TURN_TIME]:
+                turn[_TURN_TIME] = created_at
         is_only_text = len(entry.parts) == 1 and type(entry.parts[0]) is Text
-        self._add_parts(n, entry, text, is_only_text)
+        if entry.parts or entry.kind in INDEXED_KINDS:
+            self._add_parts(n, entry, text, is_only_text)
         if not entry.inherited:
             self._add_to_counts(entry)
             if entry.usage is not None or entry.tokens is not None:
@@ -163,10 +171,8 @@ class _RowBuilder:
             )
         )
 
-    def _follow_activity(self, entry: NewEntry, activity: Activity | None) -> None:
+    def _follow_activity(self, entry: NewEntry, activity: Activity) -> None:
         """Note what the agent does after an entry. An agent that failed may still record that it waits or ends."""
-        if activity is None:
-            return
         is_aftermath = entry.kind == "event" and activity in ("waiting", "ended")
         if not (is_aftermath and self.rows.activity == "failed"):
             self.rows.activity = activity
@@ -175,7 +181,8 @@ class _RowBuilder:
     def _begin_turn(self, n: int, text: str, started_at: str, inherited: bool) -> None:
         self._turn += 1
         self._counts["turns"] += not inherited
-        self.rows.turns.append((self._turn, n, n, started_at, started_at))
+        self._open_turn = [self._turn, n, n, started_at, started_at]
+        self._turns.append(self._open_turn)
         if not self.rows.first_prompt:
             self.rows.first_prompt = prompt_title(text)
 
@@ -270,13 +277,16 @@ class _RowBuilder:
         if entry.model and entry.role == "assistant":
             self.rows.model = replace_surrogates(entry.model)
         if entry.tokens:
-            for name, amount in entry.tokens._asdict().items():
+            for name, amount in zip(Tokens._fields, entry.tokens, strict=True):
                 self._counts[name] += validate_integer(amount, "token count")
 
     # ── records ───────────────────────────────────────────────────────────────────────────────────
 
     def build(self) -> DerivedRows:
         self.rows.calls = [tuple(row) for row in self._calls]
+        self.rows.turns = [tuple(row) for row in self._turns]
+        if self._continued_turn[_TURN_END] >= 0:
+            self.rows.continued_turn = (self._continued_turn[_TURN_END], self._continued_turn[_TURN_TIME])
         self.rows.counts = self._counts
         self.rows.usage = self._usage.rows()
         for number, (record, pieces) in enumerate(zip(self._new_records, self._record_pieces, strict=True)):

@@ -129,9 +129,8 @@ class Tokens(NamedTuple):
         return self.input + self.output + self.cached
 
 
-@dataclass(frozen=True, slots=True)
-class NewRecord:
-    "Holds a record as the foreign program wrote it, and its address."
+class NewRecord(NamedTuple):
+    """Holds a record as the foreign program wrote it, and its address."""
 
     data: bytes
     place: str = ""
@@ -174,8 +173,8 @@ class NewEntry:
         return any(type(part) is not ToolResult for part in self.parts)
 
     def get_text(self) -> str:
-        if self.text is not None:
-            return self.text
+        if self.text is not None or not self.parts:
+            return self.text or ""
         return "\n\n".join([part.text for part in self.parts if type(part) is Text])
 
 

@@ -86,9 +86,9 @@ def split_processing(name: str) -> tuple[str, str]:
 
 def as_tokens(value: object) -> int | None:
     """Return a number of tokens. Return None for a value that cannot be one, which the record still holds."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
+    if type(value) is int:
+        return value if 0 <= value <= MAX_COUNT else None
+    return as_tokens(int(value)) if isinstance(value, float) and value.is_integer() else None
 
 
 def as_micro_dollars(dollars: object) -> int | None:

@@ -150,6 +150,10 @@ class Search:
                 self.flush()
         return len(keys)
 
+    def count_segments(self) -> int:
+        """Return the number of segments of the index that has more of them."""
+        return max(int(self._store.row(f"select count(distinct segid) from {table}_idx")[0]) for table in _FTS_TABLES)
+
     def merge_segments(self, *, completely: bool = True) -> Iterator[None]:
         """Merge the segments that an import wrote, step by step. A merged index is smaller and faster.
 

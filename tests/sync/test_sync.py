@@ -206,11 +206,11 @@ def count_index_segments(store: Store) -> int:
     return int(count)
 
 
-def test_a_large_import_merges_the_index_into_one_segment(
+def test_an_import_that_leaves_many_segments_merges_the_index_into_one(
     store: Store, foreign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_timer, "COMMIT_SECONDS", 0.0)
-    monkeypatch.setattr(engine, "MERGE_INDEX_AFTER", 1)
+    monkeypatch.setattr(engine, "MAX_SEGMENTS", 2)
     add_rubichan_session(foreign, "more", ("user", "the zebra crossing"))
     sync_paths(store, foreign)
     assert count_index_segments(store) == 1

@@ -49,7 +49,12 @@ class TranscriptChain:
         return is_lone_sidechain or self._link_fields.get("relation") in ("delegate", "sidechain")
 
     def session_fields(self) -> SessionFields:
-        times = [time for index, time in self._tree.times.items() if self._owns(index)]
+        branch_of, copied = self._tree.branch_of, self._copied
+        times = [
+            time
+            for index, time in self._tree.times.items()
+            if branch_of.get(index, MAIN_BRANCH) == self._branch and index not in copied
+        ]
         # The first time in the file is the start: a copied record keeps the time of its original.
         fields: SessionFields = {
             "agent_title": replace_surrogates(self._title or self._find_title()),
@@ -68,14 +73,16 @@ class TranscriptChain:
         path_texts = {path: path_text(path) for path in self._transcript.files}
         last_shared = tree.branches[self._branch].last_shared_index if skips_shared else -1
         branches = self._find_leaving_branches()
+        branch_of, times, lineage, copied = tree.branch_of, tree.times, self._lineage, self._copied
         for index, path, line, record in read_numbered_records(self._transcript.files, reported):
-            time = tree.times.get(index, time)
+            time = times.get(index, time)
             self._end_offset = line.offset + len(line.data)
-            if index > last_shared and index <= self._lineage.get(tree.branch_of.get(index, MAIN_BRANCH), -1):
+            branch = branch_of.get(index, MAIN_BRANCH)
+            if last_shared < index <= lineage.get(branch, -1):
                 entry = entry_reader.read_entry(record, path, is_local_command=index in tree.local_commands)
                 entry.record = record_from_line(line, path_texts[path])
                 entry.created_at = time
-                entry.inherited = not self._owns(index)
+                entry.inherited = branch != self._branch or index in copied
                 for native_id in branches.get(index, ()):
                     self.branch_readers[native_id] = entry_reader.copy_at_fork()
                 yield [entry]
@@ -123,9 +130,6 @@ class TranscriptChain:
             is_command_open=tree.is_command_open,
         )
         return mark.encode()
-
-    def _owns(self, index: int) -> bool:
-        return self._tree.branch_of.get(index, MAIN_BRANCH) == self._branch and index not in self._copied
 
     def _find_title(self) -> str:
         """Return the title that a person or Claude Code gave. The last prompt is not used: it changes every turn."""
