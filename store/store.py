@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from store.edits.journal import Journal
     from store.edits.meta import Meta
     from store.edits.notes import Notes
+    from store.edits.proposals import Proposals
     from store.edits.published import PublishedFiles
     from store.edits.summaries import Summaries
     from store.leaks.leaks import Leaks
@@ -422,6 +423,12 @@ class Store(AgentMethods):
         from store.memory.memory_files import MemoryFiles
 
         return MemoryFiles(self)
+
+    @cached_property
+    def proposals(self) -> Proposals:
+        from store.edits.proposals import Proposals
+
+        return Proposals(self)
 
     @cached_property
     def shared_facts(self) -> SharedFacts:

@@ -46,6 +46,8 @@ COMMANDS = {
     "summary": "store.cli.summary:summary",
     "facts": "store.cli.facts:facts",
     "memory": "store.cli.memory.commands:memory",
+    "mcp": "store.cli.agents.mcp:mcp",
+    "skill": "store.cli.agents.skill:skill",
     "secrets": "store.cli.secrets:secrets",
     "leaks": "store.cli.leaks:leaks",
     "publish": "store.cli.sharing.published:publish",

@@ -159,6 +159,52 @@ def merge(store: Store, text: str, numbers: tuple[int, ...]) -> None:
     output.write(str(store.facts.merge(numbers, text).id))
 
 
+@facts.command()
+@json_option
+@with_store
+def proposals(store: Store, as_json: bool) -> None:
+    """List the facts that agents propose.
+
+    `facts accept` makes one a fact, `facts reject` drops it.
+    """
+    waiting = store.proposals.waiting()
+    if as_json:
+        output.emit_json({"proposals": [proposal._asdict() for proposal in waiting]})
+        return
+    rows: list[list[Span]] = [
+        [
+            TerminalText(str(proposal.id), "name"),
+            format_age(proposal.created_at),
+            proposal.agent,
+            f"{proposal.session_id or ''}{f' turn {proposal.turn}' if proposal.turn is not None else ''}",
+            f"{proposal.text}{f'  ({proposal.reason})' if proposal.reason else ''}",
+        ]
+        for proposal in waiting
+    ]
+    output.print_table([":n", ":age", "agent", "session", "text"], rows)
+    if not waiting:
+        output.notify("No proposals.")
+
+
+@facts.command()
+@fact_number_argument
+@click.option("--text", help="Accept it with this text.")
+@scope_option
+@with_store
+def accept(store: Store, number: int, text: str | None, scope: str) -> None:
+    """Make proposal N a fact. The number of the fact is printed."""
+    output.write(str(store.proposals.accept(number, text=text, scope=scope).id))
+
+
+@facts.command()
+@fact_numbers_argument
+@with_store
+def reject(store: Store, numbers: tuple[int, ...]) -> None:
+    """Drop proposals."""
+    for number in numbers:
+        store.proposals.reject(number)
+
+
 @facts.command("write-back")
 @fact_number_argument
 @dry_run_option

@@ -23,6 +23,10 @@ ResultT = TypeVar("ResultT")
 _TAG_WITH_BLANK = re.compile(r'(-?tag:)([^"]*\s[^"]*)', re.IGNORECASE)
 
 query_argument = click.argument("words", metavar="[QUERY]", nargs=-1, shell_complete=complete_query)
+for_agents_option = click.option(
+    "--for-agents", is_flag=True, help="Print what an agent may know, as JSON, and what was covered."
+)
+next_option = click.option("--next", "cursor", default="", metavar="NEXT", help="With --for-agents: continue there.")
 explain_option = click.option("--explain", is_flag=True, help="Print on stderr how the QUERY was understood.")
 
 

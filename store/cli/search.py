@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
+from store.agent_api.past.past import Past
 from store.cli import json_output, output, query_options
 from store.cli.lazy_group import ListGroup
 from store.cli.options import POSITIVE_INT, complete_query, json_option, with_store
@@ -51,10 +52,20 @@ _AREA_HEADINGS: dict[SearchArea, str] = {
 )
 @click.option("--trash", is_flag=True, help="List the sessions in the trash.")
 @query_options.explain_option
+@query_options.for_agents_option
+@query_options.next_option
 @json_option
 @with_store
 def list_sessions(
-    store: Store, words: tuple[str, ...], limit: int, sort: Order, trash: bool, explain: bool, as_json: bool
+    store: Store,
+    words: tuple[str, ...],
+    limit: int,
+    sort: Order,
+    trash: bool,
+    explain: bool,
+    for_agents: bool,
+    cursor: str,
+    as_json: bool,
 ) -> None:
     """List sessions, newest first.
 
@@ -65,43 +76,41 @@ def list_sessions(
     QUERY that starts with -. Archived sessions are listed only if the QUERY has words or is:archived, and the trash
     only with is:trashed.
     """
+    if for_agents:
+        return output.emit_json(Past(store).list_sessions(" ".join(words), limit=limit, cursor=cursor))
     if trash and words:
         raise click.UsageError("--trash takes no QUERY.")
     typed = query = query_options.parse_query(store, words, explain)
     tool_hits: Sequence[Hit] = ()
     if trash:
-        trash_sessions = store.sessions.trash()
-        page, total = trash_sessions[:limit], len(trash_sessions)
+        page, total = (found := store.sessions.trash())[:limit], len(found)
     else:
         query, (page, total) = query_options.find_with_typo_correction(
             store,
             query,
             ["conversation_fts"],
-            lambda corrected: store.sessions.matching(corrected, limit, order=sort),
+            lambda fixed: store.sessions.matching(fixed, limit, order=sort),
             _is_empty,
         )
         tool_hits = _find_tool_hits(store, typed, limit) or _find_tool_hits(store, query, limit)
     archived = 0 if trash else store.sessions.count_archived(query)
     if as_json:
-        output.emit_json(
-            {
-                "sessions": json_output.sessions_to_json(store, page),
-                "total": total,
-                "archived": archived,
-                "prices": json_output.current_prices_to_json(),
-                **query_options.query_to_json(query),
-                **({"in_tool_output": [json_output.hit_to_json(hit) for hit in tool_hits]} if query.fts() else {}),
-            }
-        )
-        return
-    short_ids = shorten_ids(store, page)
-    headings = ["id", ":age", "source", ":turns", ":calls", ":err", "title"]
-    output.print_table(headings, [_session_row(session, short_ids[session.id]) for session in page])
+        totals = {"total": total, "archived": archived, "prices": json_output.current_prices_to_json()}
+        in_tools = {"in_tool_output": [json_output.hit_to_json(hit) for hit in tool_hits]} if query.fts() else {}
+        sessions = {"sessions": json_output.sessions_to_json(store, page)}
+        return output.emit_json({**sessions, **totals, **query_options.query_to_json(query), **in_tools})
+    _print_sessions(store, page)
     if total or not tool_hits:
         report_count(len(page), total, "session")
     _report_tool_hits(store, tool_hits)
     if archived:
         output.notify(f"Not listed: {format_count(archived, 'archived session')}. Add is:archived to the QUERY.")
+
+
+def _print_sessions(store: Store, page: Sequence[Session]) -> None:
+    short_ids = shorten_ids(store, page)
+    headings = ["id", ":age", "source", ":turns", ":calls", ":err", "title"]
+    output.print_table(headings, [_session_row(session, short_ids[session.id]) for session in page])
 
 
 def _find_tool_hits(store: Store, query: Query, limit: int) -> list[Hit]:
@@ -155,6 +164,8 @@ def _is_empty(found: tuple[object, int]) -> bool:
     "--limit", type=POSITIVE_INT, metavar="N", default=20, show_default=True, help="Show at most N hits of each kind."
 )
 @query_options.explain_option
+@query_options.for_agents_option
+@query_options.next_option
 @json_option
 @with_store
 def search(
@@ -164,6 +175,8 @@ def search(
     newest: bool,
     limit: int,
     explain: bool,
+    for_agents: bool,
+    cursor: str,
     as_json: bool,
 ) -> None:
     """Search conversations and tool calls.
@@ -171,6 +184,8 @@ def search(
     Print the hits in conversations, then those in tool calls and their results, each sorted by relevance.
     `backscroll list -h` explains queries.
     """
+    if for_agents:
+        return output.emit_json(Past(store).search(" ".join(words), limit=limit, cursor=cursor))
     query = query_options.parse_query(store, words, explain)
     if not query.fts():
         output.notify("The query has only filters. Add a word, or use `backscroll list` or `backscroll tools`.")

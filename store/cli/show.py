@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from store.agent_api.past.past import Past
 from store.cli import json_output, output
 from store.cli.options import NON_NEGATIVE_INT, json_option, session_id_argument, with_store
 from store.cli.output import Style, TerminalText, format_count, format_time, write
+from store.cli.query_options import for_agents_option, next_option
 from store.cli.search import STATUS_SYMBOLS, format_arguments, format_duration
 from store.model.entry import (
     Attachment,
@@ -48,10 +50,25 @@ _SPEAKER_LABELS = {"user": "you"}
     "--turn", "number", type=NON_NEGATIVE_INT, metavar="N", help="Show only turn N. Turn 0 is before the first prompt."
 )
 @click.option("--raw", is_flag=True, help="Print the original records, one per line.")
+@for_agents_option
+@click.option("--full", is_flag=True, help="With --for-agents: do not shorten tool calls and results.")
+@next_option
 @json_option
 @with_store
-def show(store: Store, session_id: str, number: int | None, raw: bool, as_json: bool) -> None:
+def show(
+    store: Store,
+    session_id: str,
+    number: int | None,
+    raw: bool,
+    for_agents: bool,
+    full: bool,
+    cursor: str,
+    as_json: bool,
+) -> None:
     """Show a conversation, turn by turn."""
+    if for_agents:
+        output.emit_json(Past(store).open(session_id, turn=number, full=full, cursor=cursor))
+        return
     session = store.sessions.find(session_id)
     if raw:
         _show_raw(store, session, number, as_json)

@@ -7,6 +7,7 @@ is made before it.
 
 from __future__ import annotations
 
+from store.database.memory_tables import FACT_PROPOSALS, MEMORY_FILES
 from store.database.migration_set import Database, MigrationSet
 
 migrations = MigrationSet("backscroll")
@@ -130,6 +131,11 @@ def m021_leaks(db: Database) -> None:
 @migrations.add
 def m022_memory_files(db: Database) -> None:
     _execute(db, MEMORY_FILES)
+
+
+@migrations.add
+def m023_fact_proposals(db: Database) -> None:
+    _execute(db, FACT_PROPOSALS)
 
 
 CONVERSATIONS = """
@@ -676,22 +682,4 @@ create table leak_key (
     id integer primary key check (id = 1),
     key blob not null
 ) strict
-"""
-
-# Which agents get a fact in their memory files, and what we wrote into each file last. An empty agent is all agents, an
-# empty folder everywhere. `lines` lists pairs of a fact and its line.
-MEMORY_FILES = """
-create table memory_audiences (
-    key integer primary key,
-    fact integer not null references facts(id) on delete cascade,
-    agent text not null,
-    folder text not null
-) strict
-
-create unique index memory_audiences_once on memory_audiences(fact, agent, folder)
-
-create table memory_blocks (
-    path text primary key,
-    lines text not null
-) strict, without rowid
 """

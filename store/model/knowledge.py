@@ -36,6 +36,22 @@ class Fact:
     retired_at: str | None
 
 
+class Proposal(NamedTuple):
+    """Is a fact that an agent proposed."""
+
+    id: int
+    text: str
+    agent: str
+    "Is the name that the agent gave. Nothing checks it."
+    reason: str
+    session_id: str | None
+    turn: int | None
+    created_at: str
+    state: str
+    "Is `waiting`, `accepted` or `rejected`."
+    fact: int | None
+
+
 class FactOrigin(NamedTuple):
     """Describes where a fact comes from: a conversation, another program, both or neither."""
 

@@ -79,6 +79,8 @@ _SELECT_SPOKEN = """
     from json_each(?) as keys
     cross join entries on entries.key = keys.value cross join sessions on sessions.key = entries.session
 """
+EVERYTHING = Condition()
+
 IndexRow = tuple[int, str]
 
 SearchArea = Literal["conversation", "tools"]
@@ -179,14 +181,20 @@ class Search:
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 
     def find(
-        self, query: Query | str, *, limit: int = 50, newest_first: bool = False, now: datetime | None = None
+        self,
+        query: Query | str,
+        *,
+        limit: int = 50,
+        newest_first: bool = False,
+        now: datetime | None = None,
+        sessions: Condition = EVERYTHING,
     ) -> tuple[list[Hit], int]:
         """Return the best hits, those in conversations first, and the number of all hits.
 
-        A query without words has no hits.
+        A query without words has no hits. `sessions` says in which sessions to search.
         """
         parsed = Query.parse(query) if isinstance(query, str) else query
-        pages = self.find_by_area(parsed, limit=limit, newest_first=newest_first, now=now).values()
+        pages = self.find_by_area(parsed, limit=limit, newest_first=newest_first, now=now, sessions=sessions).values()
         return [hit for page in pages for hit in page.hits], sum(page.total for page in pages)
 
     def find_by_area(
@@ -197,6 +205,7 @@ class Search:
         limit: int = 50,
         newest_first: bool = False,
         now: datetime | None = None,
+        sessions: Condition = EVERYTHING,
     ) -> dict[SearchArea, HitPage]:
         """Return the hits in conversations and the hits in tool calls.
 
@@ -206,24 +215,26 @@ class Search:
         if not match:
             return {area: HitPage([], 0) for area in areas}
         with self._store.snapshot():
-            unread = self._find_quick_index_hits(query, now) if "conversation" in areas else []
-            totals = {area: self._count_hits(query, area, now) for area in areas}
+            unread = self._find_quick_index_hits(query, now, sessions) if "conversation" in areas else []
+            totals = {area: self._count_hits(query, area, now, sessions) for area in areas}
             pages: dict[SearchArea, HitPage] = {}
             remaining = limit
             for area in areas:
                 total_of_others = sum(totals[other] for other in areas if other not in pages and other != area)
                 area_limit = max(remaining - min(total_of_others, remaining // 2), 0)
-                pages[area] = HitPage(self._find_best_hits(query, area, area_limit, newest_first, now), totals[area])
+                pages[area] = HitPage(
+                    self._find_best_hits(query, area, area_limit, newest_first, now, sessions), totals[area]
+                )
                 remaining -= len(pages[area].hits)
             if unread:
                 page = pages["conversation"]
                 pages["conversation"] = HitPage(page.hits + unread[:remaining], page.total + len(unread))
             return pages
 
-    def _find_quick_index_hits(self, query: Query, now: datetime) -> list[Hit]:
+    def _find_quick_index_hits(self, query: Query, now: datetime, sessions: Condition) -> list[Hit]:
         """Return hits for sessions that are only in the quick index. Their entries are not known yet."""
         matches = build_quick_index_conditions(query)
-        condition = all_of([build_session_filter_condition(query, now), *matches])
+        condition = all_of([build_session_filter_condition(query, now), sessions, *matches])
         rows = self._store.rows(_SELECT_QUICK_INDEXED.format(condition.sql), *condition.values) if matches else []
         pattern = query.pattern()
         return [
@@ -231,18 +242,24 @@ class Search:
             for session, updated_at, title in rows
         ]
 
-    def _count_hits(self, query: Query, area: SearchArea, now: datetime) -> int:
+    def _count_hits(self, query: Query, area: SearchArea, now: datetime, sessions: Condition) -> int:
         table = _FTS_TABLE_BY_AREA[area]
-        condition = build_entry_condition(query, table, now)
+        condition = all_of([build_entry_condition(query, table, now), sessions])
         sql = _SELECT_MATCHES.format(columns="count(*)", table=table, condition=condition.sql)
         (total,) = self._store.row(sql, query.fts(), *condition.values)
         return int(total)
 
     def _find_best_hits(
-        self, query: Query, area: SearchArea, limit: int, newest_first: bool, now: datetime
+        self,
+        query: Query,
+        area: SearchArea,
+        limit: int,
+        newest_first: bool,
+        now: datetime,
+        sessions: Condition,
     ) -> list[Hit]:
         table = _FTS_TABLE_BY_AREA[area]
-        condition = build_entry_condition(query, table, now)
+        condition = all_of([build_entry_condition(query, table, now), sessions])
         columns = f"entries.key, bm25({table}) as weight, entries.created_at as at"
         sql = _SELECT_MATCHES.format(columns=columns, table=table, condition=condition.sql)
         order = "at desc" if newest_first else "weight, at desc"

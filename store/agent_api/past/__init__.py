@@ -1,0 +1,1 @@
+"""This package answers agents that ask about past conversations."""

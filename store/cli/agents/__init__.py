@@ -1,0 +1,1 @@
+"""This package defines the commands that let agents ask about past conversations: `mcp` and `skill`."""
