@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from browser_driver import fill_store
 from pty_terminal import Terminal
 
 from store.store import Store
+from tui.tuning import BROWSER_GC_THRESHOLDS
 
 COMMAND = """
 import sys
@@ -117,6 +119,10 @@ print(sys.getswitchinterval() < usual / 10)
 def test_the_thread_that_writes_to_the_terminal_takes_over_soon_from_the_start() -> None:
     ran = subprocess.run([sys.executable, "-c", TAKE_OVER], capture_output=True, text=True)
     assert ran.stdout == "True\n", ran.stderr
+
+
+def test_a_collection_of_young_objects_has_few_to_look_at() -> None:
+    assert math.prod(BROWSER_GC_THRESHOLDS[:2]) <= 25_000
 
 
 def test_old_objects_are_collected_only_when_that_is_asked_for() -> None:

@@ -17,12 +17,15 @@ from tui.render import glyphs
 from tui.render.journal_lines import edit_label
 from tui.render.line_diff import DiffLine, render_diff_lines
 from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age, format_count
-from tui.render.viewport import DEFAULT_TEXT_LIMIT, HangingLine, Viewport
+from tui.render.viewport import HangingLine, Viewport
 
 ALL_SCOPES = ""
 """Selects the facts of every scope."""
 
 BY_HAND = "by hand"
+MAX_SHOWN_CHARACTERS = 4_000
+"""Limits the text of a fact in its history. It is one line, and the thread that paints wraps it."""
+
 MAX_QUOTE_CHARACTERS = 400
 """Limits an older text of a fact, and the quote from the entry it was learned from."""
 
@@ -161,7 +164,7 @@ def _with_age(at: str, now: datetime, pieces: Sequence[StyledText], viewport: Vi
 
 
 def _render_full_fact(row: FactRow, viewport: Viewport) -> Iterator[Content]:
-    text, left = row.fact.text[:DEFAULT_TEXT_LIMIT], len(row.fact.text) - DEFAULT_TEXT_LIMIT
+    text, left = row.fact.text[:MAX_SHOWN_CHARACTERS], len(row.fact.text) - MAX_SHOWN_CHARACTERS
     for text_line in expand_tabs(sanitize(text)).split("\n"):
         yield from viewport.wrap(build_content([(text_line, STRONG)]))
     if left > 0:
