@@ -98,6 +98,7 @@ def test_a_password_is_hidden_in_what_is_no_url() -> None:
         "jdbc:postgresql://ana:S3CRET@h/d",
         "host=h password='S3 CRET' dbname=d",
         "postgres:/ana:S3C@RET@h/d",
+        "postgresql+asyncpg:ana:S3CRET@h/d",
     ):
         assert "RET" not in hide_password(typed)
     assert hide_password("notes/a:b.jsonl") == "notes/a:b.jsonl"

@@ -21,7 +21,8 @@ _SECRET_OPTION = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
 _SECRET_SETTING = re.compile(r"(?:pass\w*|pwd|secret|token)\s*=", re.IGNORECASE)
 _HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")
 _TYPED_PASSWORD = re.compile(
-    r"(?P<before>\b(?:pass\w*|pwd)\s*=\s*)(?:'[^']*'|[^\s&;]+)|(?P<address>:/{1,2}[^:/@\s]*:).*(?=@)",
+    r"(?P<before>\b(?:pass\w*|pwd)\s*=\s*)(?:'[^']*'|[^\s&;]+)"
+    r"|(?P<address>(?:postgres[\w+]*:|:/)/{0,2}[^:/@\s]*:).*(?=@)",
     re.IGNORECASE | re.DOTALL,
 )
 
