@@ -9,9 +9,10 @@ import click
 from store.cli import output
 from store.cli.options import json_option, with_store
 from store.cli.output import TerminalText, format_age
+from store.cli.sync_runner import notify_problems
 from store.model.session import Session
 from store.sources import all_sources, source_label
-from store.sources.contract import Source
+from store.sources.contract import Problem, Source
 from store.store import Store
 from store.text.validate import decode
 
@@ -88,8 +89,7 @@ def _print_stores(store: Store, as_json: bool) -> None:
         ],
     )
     for kind, locator, _, problems, _ in rows:
-        for problem in decode(problems):
-            output.notify(f"{locator}: {problem['where']}: {problem['reason']}")
+        notify_problems([Problem(**problem) for problem in decode(problems)], f"{locator}: ")
         for backup in store.write_back.list_backups(kind, locator):
             output.notify(f"{locator}: backup from before a write-back: {backup}")
     if not rows:

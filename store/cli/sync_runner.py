@@ -19,6 +19,9 @@ from store.usage.stale import count_without_usage
 if TYPE_CHECKING:
     from store.sync.child_process import ReaderProcesses
 
+_MAX_SAID_PROBLEMS = 20
+"""Limits how many problems of a store a terminal or a log gets to see."""
+
 
 def run_sync(
     store: Store,
@@ -80,8 +83,8 @@ def follow(store: Store, source: str | None = None) -> None:
         for report in changed.values():
             if report.new or report.updated:
                 output.notify(f"{report.source}: {report.new:,} new, {report.updated:,} updated ({report.locator})")
-            for problem in report.problems if has_changed else ():
-                output.notify(f"{problem.where}: {problem.reason}")
+            if has_changed:
+                notify_problems(report.problems)
         changed.clear()
 
     output.notify("Following what agents write. Press Ctrl+C to stop.")
@@ -126,17 +129,23 @@ def _opening_problems(report: Report) -> list[Problem]:
 def _write_reports(reports: Sequence[Report]) -> None:
     output.print_table(["source", ":seen", ":new", ":updated", "where"], [_report_row(report) for report in reports])
     for report in reports:
-        for problem in report.problems:
-            if problem not in _opening_problems(report):
-                output.notify(f"{problem.where}: {problem.reason}")
+        opening = _opening_problems(report)
+        notify_problems([problem for problem in report.problems if problem not in opening])
     if not reports:
         output.notify("No agent histories found on this machine. Name a PATH to read from elsewhere.")
 
 
+def notify_problems(problems: Sequence[Problem], before: str = "") -> None:
+    """Say the first problems of a store, and how many others it has."""
+    for problem in problems[:_MAX_SAID_PROBLEMS]:
+        output.notify(f"{before}{problem.where}: {problem.reason}")
+    if (left := len(problems) - _MAX_SAID_PROBLEMS) > 0:
+        output.notify(f"{before}{format_count(left, 'more problem')}. Use --json to see them.")
+
+
 def _write_left_out(found: FoundStores) -> None:
     """Say what was not looked at, and which files no source knows."""
-    for problem in found.problems:
-        output.notify(f"{problem.where}: {problem.reason}")
+    notify_problems(found.problems)
     if found.unclaimed:
         names, count = found.name_unclaimed(), format_count(len(found.unclaimed), "file")
         listed = ", ".join(names) + (", …" if len(found.unclaimed) > len(names) else "")

@@ -5,8 +5,12 @@ It is no edit of this store, so it is not in the journal.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from store.edits.notes import validate_tag
+from store.errors import BadValue
 from store.text.json import utc_timestamp
 
 if TYPE_CHECKING:
@@ -27,10 +31,12 @@ def restore_kept(store: Store, session: Session, kept: KeptValues) -> None:
     current = max((n for n, version in enumerate(kept.summaries) if version.current), default=None)
     with store.transaction(durable=False) as connection:
         connection.execute(
-            "update sessions set own_title = ?, pinned = ? where key = ?", (kept.title, int(kept.pinned), session.key)
+            "update sessions set own_title = ?, pinned = ? where key = ?",
+            (kept.title.strip(), int(kept.pinned), session.key),
         )
         connection.executemany(
-            "insert or ignore into tags (session, name) values (?, ?)", [(session.key, tag) for tag in kept.tags]
+            "insert or ignore into tags (session, name) values (?, ?)",
+            [(session.key, tag) for tag in _find_valid_tags(kept.tags)],
         )
         connection.executemany(
             _INSERT_NOTE,
@@ -53,3 +59,10 @@ def restore_kept(store: Store, session: Session, kept: KeptValues) -> None:
                 for n, version in enumerate(kept.summaries)
             ],
         )
+
+
+def _find_valid_tags(names: Iterable[str]) -> Iterator[str]:
+    """Yield the tags that a person could have added. Anyone may have written the file."""
+    for name in names:
+        with suppress(BadValue):
+            yield validate_tag(name)

@@ -129,13 +129,14 @@ class Notes:
 
 
 def _validate_tags(names: Sequence[str]) -> list[str]:
-    tags = [_validate_tag(name) for name in ([names] if isinstance(names, str) else names)]
+    tags = [validate_tag(name) for name in ([names] if isinstance(names, str) else names)]
     if not tags:
         raise BadValue("Name at least one tag.")
     return list(dict.fromkeys(tags))
 
 
-def _validate_tag(name: str) -> str:
+def validate_tag(name: str) -> str:
+    """Return the name of a tag as it is stored, or raise BadValue."""
     trimmed = validate_text(name, "tag").strip()
     if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in trimmed):
         raise BadValue(f"The tag {trimmed[:80]!r} contains a control character.")

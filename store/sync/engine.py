@@ -26,6 +26,7 @@ from store.sources.contract import (
     SourceReader,
 )
 from store.sources.kit import sqlite
+from store.sources.kit.problem import limit_problems
 from store.sync.appended import AppendedBatches, KnownSession, ScanResult, find_main_session, scan_incrementally
 from store.sync.child_process import ReaderProcesses, is_large
 from store.sync.commit_timer import CommitTimer
@@ -250,6 +251,7 @@ class _TargetImport:
             new_marks["identity"] = marks["identity"]
         # This comes first: a store that is saved as read is not looked at again until it changes.
         clear_index_if_unused(self.store)
+        self.report.problems = limit_problems(self.report.problems)
         self._save_source_row(key, marks, new_marks, old_problems)
         yield Progress(self.report, self.report.seen, self.report.seen)
 

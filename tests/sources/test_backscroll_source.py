@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,9 @@ from foreign_databases import sync_paths
 
 from store.export.options import ExportOptions
 from store.export.writing import export_to_file
+from store.model.entry import Json
 from store.model.session import Session
+from store.sources.backscroll import reader
 from store.store import Store
 
 
@@ -107,6 +109,47 @@ def test_a_file_that_anyone_wrote_does_no_harm(
     path.write_text(json.dumps(json.loads(path.read_bytes()) | change, separators=(",", ":")))
     sync_paths(other, path)
     assert other.sessions.newest()
+
+
+def test_only_the_first_of_several_headers_is_one(store: Store, other: Store, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    export_to_file(store, add_export_session(store), ExportOptions("json"), path)
+    value = json.loads(path.read_bytes())
+    value["entries"] = [{"kind": "header", "seq": -1, "text": text} for text in ("first", "second")] + value["entries"]
+    path.write_text(json.dumps(value, separators=(",", ":")))
+    assert sync_paths(other, path).problems == []
+    (session,) = [session for session in other.sessions.newest() if session.parent_id is None]
+    kinds = {entry.text: entry.kind for entry in other.chains.entries(session.key)}
+    assert (kinds["first"], kinds["second"]) == ("header", "unknown")
+
+
+def test_only_tags_that_a_person_could_have_added_are_restored(store: Store, other: Store, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    export_to_file(store, add_export_session(store), ExportOptions("json"), path)
+    value = json.loads(path.read_bytes())
+    value["kept"]["tags"] = ["\x00", " kept ", "line\u2028break", "", "x" * 100_000, "ci"]
+    path.write_text(json.dumps(value, separators=(",", ":")))
+    sync_paths(other, path)
+    (session,) = [session for session in other.sessions.newest() if session.parent_id is None]
+    assert other.notes.tags(session) == ["ci", "kept"]
+
+
+def test_the_sessions_of_a_file_are_listed_once_however_many_they_are(
+    other: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[Path] = []
+    list_sessions = reader._list_sessions
+
+    def count_and_list(path: Path, value: Mapping[str, Json]) -> list[reader._ExportedSession]:
+        listed.append(path)
+        return list_sessions(path, value)
+
+    monkeypatch.setattr(reader, "_list_sessions", count_and_list)
+    inner = [{"session": {"id": f"claude:{n}"}, "entries": []} for n in range(20)]
+    value = {"backscroll_export": 1, "session": {"id": "claude:x"}, "is_excerpt": False, "entries": []}
+    (tmp_path / "x.json").write_text(json.dumps(value | {"sub_agents": inner}, separators=(",", ":")))
+    assert sync_paths(other, tmp_path / "x.json").new == 21
+    assert len(listed) <= 3
 
 
 def test_a_newer_format_is_a_problem(store: Store, other: Store, tmp_path: Path) -> None:

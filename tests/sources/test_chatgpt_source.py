@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 from stored_records import read_stored_records
 from transcript_fuzzer import corrupted_export, read_all_sessions
 
-from store.model.entry import Attachment, Opaque, Text, Thinking
+from store.model.entry import Attachment, Json, Opaque, Text, Thinking
+from store.sources.chatgpt.reader import ChatGPTReader
 from store.sources.chatgpt.source import ChatGPT
 from store.sources.claude_ai.source import ClaudeAI
+from store.sources.kit.exports import ExportConversation
 from store.store import Store
 
 chatgpt = ChatGPT()
@@ -181,3 +184,32 @@ def test_a_corrupt_conversation_does_not_stop_the_next_one(data: st.DataObject, 
     path = tmp_path / "conversations.json"
     path.write_bytes(data.draw(corrupted_export(SAMPLE.read_bytes())))
     assert PLAIN in read_all_sessions(chatgpt, path)
+
+
+def test_a_conversation_is_parsed_once_for_all_its_branches(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[object] = []
+    parse = ChatGPTReader.parse_conversation
+
+    def count_and_parse(reader: ChatGPTReader, value: Mapping[str, Json]) -> ExportConversation | None:
+        parsed.append(value)
+        return parse(reader, value)
+
+    monkeypatch.setattr(ChatGPTReader, "parse_conversation", count_and_parse)
+
+    def write_node(name: str, parent: str | None, role: str) -> dict[str, Any]:
+        content = {"content_type": "text", "parts": [f"{name} says"]}
+        message = {"id": name, "author": {"role": role}, "create_time": 1.7e9, "content": content}
+        return {"id": name, "parent": parent, "children": [], "message": message}
+
+    mapping = {"n0": write_node("n0", None, "user")} | {
+        name: write_node(name, "n0", "assistant") for name in (f"n{number}" for number in range(1, 31))
+    }
+    conversation = {"title": "A star", "conversation_id": "s", "create_time": 1.7e9, "mapping": mapping}
+    (tmp_path / "conversations.json").write_text(json.dumps([conversation | {"current_node": "n1"}]))
+    assert sync_paths(store, tmp_path / "conversations.json").new == 30
+    assert len(parsed) <= 3
+    assert {text for session in store.list_sessions() for text in stored_texts(store, session.native_id)} >= {
+        f"n{number} says" for number in range(31)
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,8 +73,7 @@ class AtifReader(SourceReader):
                 if not problems:
                     self.problems.append(Problem(str(path), "It is not an ATIF trajectory."))
                 continue
-            trajectory = _Trajectory(value, path, _native_id(path, value))
-            for session in (trajectory, *trajectory.sub_agents()):
+            for session in _list_trajectories(path, value):
                 if session.native_id in self._paths:
                     message = f"Skipped: another copy of the session {session.native_id}."
                     self.problems.append(Problem(str(path), message))
@@ -83,11 +83,7 @@ class AtifReader(SourceReader):
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
         path = self._paths[ref.native_id]
-        value, _ = jsonl.load_json_file(path, jsonl.plain_file_stamp(path))
-        main = _Trajectory(value, path, _native_id(path, value))
-        trajectory = next(
-            (session for session in (main, *main.sub_agents()) if session.native_id == ref.native_id), None
-        )
+        trajectory = _load_trajectories(path, jsonl.plain_file_stamp(path)).get(ref.native_id)
         if trajectory is None:
             return
         problems: list[Problem] = []
@@ -95,6 +91,18 @@ class AtifReader(SourceReader):
         record = _make_record(header, trajectory, "header", problems)
         yield Batch(header=NewEntry(kind="header", record=record), fields=_session_fields(trajectory))
         yield from sqlite.build_batches(_read_entries(trajectory, problems), problems)
+
+
+def _list_trajectories(path: Path, value: Mapping[str, Json]) -> list[_Trajectory]:
+    trajectory = _Trajectory(value, path, _native_id(path, value))
+    return [trajectory, *trajectory.sub_agents()]
+
+
+@lru_cache(maxsize=1)
+def _load_trajectories(path: Path, stamp: str) -> Mapping[str, _Trajectory]:
+    """Return the trajectories of a file by native id. The last file is cached, because they are read one by one."""
+    value, _ = jsonl.load_json_file(path, stamp)
+    return {trajectory.native_id: trajectory for trajectory in reversed(_list_trajectories(path, value))}
 
 
 def _native_id(path: Path, value: Mapping[str, Json]) -> str:

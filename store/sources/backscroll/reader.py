@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -72,6 +73,13 @@ def _list_sessions(path: Path, value: Mapping[str, Json]) -> list[_ExportedSessi
     return list(_ExportedSession(value, path, name).with_sub_agents())
 
 
+@lru_cache(maxsize=1)
+def _load_sessions(path: Path, stamp: str) -> Mapping[str, _ExportedSession]:
+    """Return the sessions of a file by native id. The last file is cached, because they are read one by one."""
+    value, _ = jsonl.load_json_file(path, stamp)
+    return {session.native_id: session for session in reversed(_list_sessions(path, value))}
+
+
 class BackscrollReader(SourceReader):
     def __init__(self, root: Path, source: BackscrollExport) -> None:
         super().__init__()
@@ -105,8 +113,7 @@ class BackscrollReader(SourceReader):
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
         path = self._paths[ref.native_id]
-        value, _ = jsonl.load_json_file(path, jsonl.plain_file_stamp(path))
-        session = next((one for one in _list_sessions(path, value) if one.native_id == ref.native_id), None)
+        session = _load_sessions(path, jsonl.plain_file_stamp(path)).get(ref.native_id)
         if session is None:
             return
         problems: list[Problem] = []
@@ -191,6 +198,7 @@ def _read_kept(kept: Mapping[str, Json]) -> KeptValues:
 def _read_entries(session: _ExportedSession, problems: list[Problem]) -> Iterator[NewEntry]:
     records: list[NewRecord] = []
     created_at = _find_times(session)[0]
+    has_header = False
     for number, value in enumerate(as_list(session.value.get("entries"))):
         entry = as_dict(value)
         created_at = as_time(entry.get("created_at")) or created_at
@@ -202,7 +210,8 @@ def _read_entries(session: _ExportedSession, problems: list[Problem]) -> Iterato
             problems.append(Problem(f"{session.path}:{number}", str(reason)))
             continue
         kind = as_str(entry.get("kind")) or "unknown"
-        is_header = kind == "header" and entry.get("seq") == -1
+        is_header = kind == "header" and entry.get("seq") == -1 and not has_header
+        has_header |= is_header
         yield NewEntry(
             kind=kind if is_header or kind != "header" else "unknown",
             role=as_str(entry.get("role")),

@@ -13,6 +13,7 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -344,6 +345,14 @@ def sort_parents_first(messages: Sequence[ExportMessage]) -> list[ExportMessage]
     return [messages[index] for index in order]
 
 
+class _LoadedConversation(NamedTuple):
+    conversation: ExportConversation
+    branches: Mapping[str, Branch]
+    "The branches by name."
+    entries: Sequence[NewEntry]
+    "The entry of each message."
+
+
 class ExportReader(SourceReader):
     """Reads the conversations of an export. A subclass parses one conversation."""
 
@@ -352,6 +361,7 @@ class ExportReader(SourceReader):
         self._files = files
         self._locations: dict[str, ItemLocation] = {}
         self._branches: dict[str, tuple[str, str]] = {}
+        self._loaded: _LoadedConversation | None = None
 
     @abstractmethod
     def parse_conversation(self, value: Mapping[str, Json]) -> ExportConversation | None: ...
@@ -397,18 +407,28 @@ class ExportReader(SourceReader):
         problems: list[Problem] = []
         native_id, name = self._branches[ref.native_id]
         location = self._locations[native_id]
-        file = self._files[location.file_index]
-        item = ArrayItem(location.offset, file.read(location.position, location.length))
-        conversation = self.parse_conversation(_parse_item(item, file.name, problems))
-        if conversation is None or conversation.native_id != native_id:
-            raise Unreadable("The file was changed while it was read; it will be read later.")
-        branch = next((branch for branch in conversation.branches() if branch.name == name), None)
+        file_name = replace_surrogates(self._files[location.file_index].name)
+        conversation, branches, entries_of_all = self._load_conversation(native_id, location, problems)
+        branch = branches.get(name)
         if branch is not None:
-            entries = list(self._branch_entries(conversation, branch, replace_surrogates(file.name)))
-            yield self._build_header_batch(
-                conversation, branch, replace_surrogates(file.name), location.offset, entries[-1].created_at
-            )
+            entries = list(_build_branch_entries(conversation, branch, entries_of_all, file_name))
+            yield self._build_header_batch(conversation, branch, file_name, location.offset, entries[-1].created_at)
             yield from sqlite.build_batches(([entry] for entry in entries), problems)
+
+    def _load_conversation(
+        self, native_id: str, location: ItemLocation, problems: list[Problem]
+    ) -> _LoadedConversation:
+        """Return a conversation. The last one is kept, because its branches are read one by one."""
+        if self._loaded is None or self._loaded.conversation.native_id != native_id:
+            self._loaded = None
+            file = self._files[location.file_index]
+            item = ArrayItem(location.offset, file.read(location.position, location.length))
+            conversation = self.parse_conversation(_parse_item(item, file.name, problems))
+            if conversation is None or conversation.native_id != native_id:
+                raise Unreadable("The file was changed while it was read; it will be read later.")
+            branches = {branch.name: branch for branch in conversation.branches()}
+            self._loaded = _LoadedConversation(conversation, branches, self.build_entries(conversation))
+        return self._loaded
 
     def _build_header_batch(
         self, conversation: ExportConversation, branch: Branch, file_name: str, offset: int, updated_at: str
@@ -425,11 +445,13 @@ class ExportReader(SourceReader):
             archived=conversation.archived,
         )
 
-    def _branch_entries(self, conversation: ExportConversation, branch: Branch, file_name: str) -> Iterator[NewEntry]:
-        shared = branch.shared_nodes()
-        entries = self.build_entries(conversation)
-        for number, index in enumerate(shared + branch.own_nodes):
-            message, entry = conversation.messages[index], entries[index]
-            entry.record = NewRecord(encode_derived(message.record), file_name, replace_surrogates(message.node.id))
-            entry.inherited = number < len(shared)
-            yield entry
+
+def _build_branch_entries(
+    conversation: ExportConversation, branch: Branch, entries: Sequence[NewEntry], file_name: str
+) -> Iterator[NewEntry]:
+    shared = branch.shared_nodes()
+    for number, index in enumerate(shared + branch.own_nodes):
+        message, entry = conversation.messages[index], copy(entries[index])
+        entry.record = NewRecord(encode_derived(message.record), file_name, replace_surrogates(message.node.id))
+        entry.inherited = number < len(shared)
+        yield entry

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
+
+MAX_PROBLEMS_OF_SESSION = 50
+"""Limits what is kept of a file that is broken throughout."""
 
 
 class Problem(NamedTuple):
@@ -21,3 +26,17 @@ class Problem(NamedTuple):
 
     def __hash__(self) -> int:
         return hash(self[:2])
+
+
+def limit_problems(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the first problems of each session, and say where there are more. Problems without a session count as
+    those of one."""
+    kept: list[Problem] = []
+    counts: Counter[str] = Counter()
+    for problem in problems:
+        counts[problem.session] += 1
+        if counts[problem.session] <= MAX_PROBLEMS_OF_SESSION:
+            kept.append(problem)
+        elif counts[problem.session] == MAX_PROBLEMS_OF_SESSION + 1:
+            kept.append(Problem(problem.session or "others", "More problems are not listed.", problem.session))
+    return kept

@@ -193,6 +193,7 @@ def find_branches(nodes: Sequence[Node], leaf: int | None = None) -> list[Branch
     parents = _resolve_parents(nodes)
     owners: dict[int, Branch] = {}
     branches: list[Branch] = []
+    names: set[str] = set()
     for leaf_node in _find_leaves(parents, leaf):
         own: list[int] = []
         node: int | None = leaf_node
@@ -203,9 +204,8 @@ def find_branches(nodes: Sequence[Node], leaf: int | None = None) -> list[Branch
             continue
         branch = owners[node] if node is not None else branches[0] if branches else None
         if branch is None or any(nodes[index].is_message for index in own):
-            branch = Branch(
-                _branch_name(nodes, own[-1], branches) if branch else "", parent=branch, last_shared_node=node
-            )
+            branch = Branch(_branch_name(nodes, own[-1], names) if branch else "", parent=branch, last_shared_node=node)
+            names.add(branch.name)
             branches.append(branch)
         branch.own_nodes += own
         owners.update(dict.fromkeys(own, branch))
@@ -214,9 +214,9 @@ def find_branches(nodes: Sequence[Node], leaf: int | None = None) -> list[Branch
     return branches
 
 
-def _branch_name(nodes: Sequence[Node], first: int, branches: Sequence[Branch]) -> str:
+def _branch_name(nodes: Sequence[Node], first: int, names: Container[str]) -> str:
     name = nodes[first].id
-    return name if name and all(name != branch.name for branch in branches) else f"{name}.{first}"
+    return name if name and name not in names else f"{name}.{first}"
 
 
 def _resolve_parents(nodes: Sequence[Node]) -> list[int | None]:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import CommandLine
 from foreign_databases import sync_paths
 from source_samples import JSONL_SOURCES, SAMPLES
 from stored_records import read_stored_records
 
 from store import sources
 from store.model.entry import Opaque
+from store.sources.kit.problem import MAX_PROBLEMS_OF_SESSION
 from store.store import Store
 
 RUBBISH = b'{"type": "user", "message": {"content": "half a rec\xff'
@@ -100,3 +102,16 @@ def test_a_quick_read_finds_both_records_of_a_line(name: str, tmp_path: Path) ->
     assert {native_id: (session.prompts, session.answers) for native_id, session in found.items()} == {
         native_id: (session.prompts, session.answers) for native_id, session in expected.items()
     }
+
+
+def test_of_a_file_that_is_broken_throughout_the_first_problems_are_kept(tmp_path: Path, store: Store) -> None:
+    sample = SAMPLES["claude"](tmp_path)
+    rewrite_lines(find_largest(sample), lambda lines: [*lines, *(b"{broken %d" % n for n in range(300))])
+    report = sync_paths(store, sample)
+    assert len(report.problems) == MAX_PROBLEMS_OF_SESSION + 1
+    assert report.problems[-1].reason == "More problems are not listed."
+    assert sum(b"{broken" in record for record in read_stored_records(store)) == 300
+    cli = CommandLine(store.path)
+    said = cli("sources").err.splitlines()
+    assert len(said) == 21
+    assert said[-1].endswith("31 more problems. Use --json to see them.")
