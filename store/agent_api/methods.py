@@ -200,9 +200,11 @@ class AgentMethods:
             consolidate=consolidate,
         )
 
-    def publish(self: AgentApiStore, session_id: str, path: str | os.PathLike[str]) -> PublishedFile:
-        """Publish a file of the session's folder under a random id."""
-        return self.published.publish(self.sessions.get(session_id), path)
+    def publish(
+        self: AgentApiStore, session_id: str, path: str | os.PathLike[str], *, allow_leaks: bool = False
+    ) -> PublishedFile:
+        """Publish a file of the session's folder under a random id, unless there are certain leaks in it."""
+        return self.published.publish(self.sessions.get(session_id), path, allow_leaks=allow_leaks)
 
     def resolve(self: AgentApiStore, public_id: str) -> Path:
         """Return the path of a published file."""

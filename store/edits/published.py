@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -64,21 +64,22 @@ class PublishedFiles:
     def _own_path(self, session: int) -> Path:
         return self._store.path.with_name(f"{self._store.path.name}.files") / str(session)
 
-    def publish(
-        self, session: Session, path: str | os.PathLike[str], check: Callable[[BinaryIO], object] | None = None
-    ) -> PublishedFile:
+    def publish(self, session: Session, path: str | os.PathLike[str], *, allow_leaks: bool = False) -> PublishedFile:
         """Publish a file. A relative path starts at the session's folder. The same file always gets the same id.
 
-        `check` gets the open file first, and raises an error if it must not be published.
+        Raise LeaksFound if a key, token or password is certain to be in the file, unless that is allowed.
         """
+        from store.leaks.gate import open_gate  # imported here: most programs publish nothing
+
         file = _validate_path(path)
         session = self._store.sessions.by_key(session.key)
         with self._open_in_agent_folder(session, file) or self._open_confined(
             session, self.folder(session) / file
         ) as opened:
             real_path = validate_text(opened.name, "path")
-            if check is not None:
-                check(opened)
+            gate = open_gate(self._store, "allow" if allow_leaks else "refuse")
+            gate.check_file(opened)
+            gate.finish()
         with self._store.journal.edit("publish", session.key) as edit:
             row = self._store.row(f"{_SELECT_PUBLISHED} where sessions.key = ? and path = ?", session.key, real_path)
             if row is not None:

@@ -59,6 +59,7 @@ dt { color: var(--muted); } dd { margin: 0; }
 .prompt .speaker { color: var(--accent); }
 .bad { color: var(--bad); }
 .said h3 { display: inline; font-size: 1.05rem; }
+.said ul, .said ol { margin: .25rem 0; padding-left: 1.75rem; }
 code, pre { font: .85rem/1.45 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
 code { background: var(--card); padding: .1em .3em; border-radius: .25rem; }
 pre { margin: .5rem 0; padding: .6rem .8rem; background: var(--card); border: 1px solid var(--line);
@@ -87,6 +88,10 @@ _INLINE_CODE = re.compile(r"(?<!`)`([^`\n]{1,400})`(?!`)")
 _STRONG = re.compile(r"\*\*([^*\n]{1,400})\*\*")
 _HEADING = re.compile(r"^#{1,6} (.{1,400})$", re.M)
 _TABLE = re.compile(r"(?:^\|.*\|[ \t]*$\n?){2,}", re.M)
+_LIST_ITEM = re.compile(r"^([ \t]{0,12})([-*+]|\d{1,9}[.)])[ \t]+(?=\S)", re.M)
+_LIST = re.compile(rf"(?:{_LIST_ITEM.pattern}.*(?:\n[ \t]+\S.*)*(?:\n(?:\n(?=[ \t]*[-*+\d]))?|\Z))+", re.M)
+"""Matches lists: items with the indented lines that follow them, and single empty lines between items."""
+
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
@@ -244,7 +249,7 @@ _SIGN_STYLES = {"+": "add", "-": "del", " ": "same"}
 
 
 def _format_prose(text: str) -> str:
-    """Return a text with its code blocks, inline code, bold words and headings marked.
+    """Return a text with its code blocks, lists, tables, inline code, bold words and headings marked.
 
     It is escaped first, and only fixed tags are added then. A complete Markdown parser is twenty times slower.
     """
@@ -257,9 +262,38 @@ def _format_prose(text: str) -> str:
 def _format_paragraphs(escaped: str) -> str:
     pieces, end = [], 0
     for table in _TABLE.finditer(escaped) if "|" in escaped else ():
-        pieces += [_format_inline(escaped[end : table.start()]), f"<pre>{table[0].rstrip()}</pre>"]
+        pieces += [_format_lists(escaped[end : table.start()]), f"<pre>{table[0].rstrip()}</pre>"]
         end = table.end()
+    return "".join([*pieces, _format_lists(escaped[end:])])
+
+
+def _format_lists(escaped: str) -> str:
+    pieces, end = [], 0
+    for found in _LIST.finditer(escaped) if _LIST_ITEM.search(escaped) else ():
+        pieces += [_format_inline(escaped[end : found.start()]), _format_list(found[0])]
+        end = found.end()
     return "".join([*pieces, _format_inline(escaped[end:])])
+
+
+def _format_list(escaped: str) -> str:
+    """Return the items of a list, those that are indented further in lists of their own."""
+    items = list(_LIST_ITEM.finditer(escaped))
+    pieces: list[str] = []
+    open_lists: list[tuple[int, str]] = []
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        indent, tag = len(item[1].expandtabs(4)), "ul" if item[2] in "-*+" else "ol"
+        while len(open_lists) > 1 and indent < open_lists[-1][0]:
+            pieces.append(f"</li></{open_lists.pop()[1]}>")
+        if open_lists and indent <= open_lists[-1][0] + 1:
+            pieces.append("</li>")
+        else:
+            start = "" if tag == "ul" or item[2][:-1] == "1" else f' start="{int(item[2][:-1])}"'
+            pieces.append(f"<{tag}{start}>")
+            open_lists.append((indent, tag))
+        text = escaped[item.end() : following.start() if following else len(escaped)]
+        pieces.append(f"<li>{_format_inline(text.strip())}")
+    pieces += [f"</li></{tag}>" for _, tag in reversed(open_lists)]
+    return "".join(pieces)
 
 
 def _format_inline(escaped: str) -> str:

@@ -352,12 +352,13 @@ class DocumentReader:
         self.counts["tool call"] += 1
         changes = find_changes(name, arguments, call.recorded_diff)
         exit_code = (call.exit_code or find_exit_code(call.result)) if call.status == "error" else None
+        shown = self.mask_json(arguments)
         yield CallBlock(
             entry,
             call,
             self.mask(name),
-            _shorten(self.mask(_describe_call(name, arguments))),
-            self.mask_json(arguments),
+            _shorten(_describe_call(name, shown)),
+            shown,
             tuple(self._mask_change(change) for change in changes),
             tuple(self._read_output(entry, call)),
             exit_code,

@@ -61,30 +61,35 @@ class LeakGate:
         self._texts = 0
         self._characters = 0
 
-    def check(self, text: str) -> str:
-        """Return the text as it may leave the store. Raise ScanFailed if it cannot be scanned."""
+    def check(self, text: str, name: str = "") -> str:
+        """Return the text as it may leave the store. Raise ScanFailed if it cannot be scanned.
+
+        `name` is that of the field with the text, if it has one. It may be what tells that the text is a secret.
+        """
         self._texts += 1
         self._characters += len(text)
-        matches = self._scanner.scan(text) if text else []
-        if not matches:
-            return text
+        context = f"{name}: " if name else ""
+        matches = self._scanner.scan(context + text) if text else []
         pieces, end = [], 0
         for match in matches:
-            leak = self._remember(match, text[match.start : match.end])
+            start, stop = match.start - len(context), match.end - len(context)
+            if start < 0:  # it is in the name, which is checked by itself
+                continue
+            leak = self._remember(match, text[start:stop])
             if self.policy == "redact" and match.tier in MASKED_TIERS:
-                pieces += [text[end : match.start], f"[redacted: {leak.rule} #{leak.number}]"]
-                end = match.end
+                pieces += [text[end:start], f"[redacted: {leak.rule} #{leak.number}]"]
+                end = stop
         return "".join([*pieces, text[end:]])
 
-    def check_json(self, value: Json) -> Json:
+    def check_json(self, value: Json, name: str = "") -> Json:
         """Return a JSON value with every text in it checked, also the names of fields."""
         match value:
             case str():
-                return self.check(value)
+                return self.check(value, name)
             case dict():
-                return {self.check(name): self.check_json(item) for name, item in value.items()}
+                return {self.check(key): self.check_json(item, key) for key, item in value.items()}
             case list():
-                return [self.check_json(item) for item in value]
+                return [self.check_json(item, name) for item in value]
         return value
 
     def check_file(self, file: BinaryIO) -> None:

@@ -81,6 +81,11 @@ def install_ccusage(folder: Path) -> Path:
     return path
 
 
+def install_python(folder: Path, package: str, version: str) -> Path:
+    """Install a package, and return the Python that can import it."""
+    return _install(folder, package, version, "python").parent / "python"
+
+
 def _install(folder: Path, package: str, version: str, program: str) -> Path:
     environment = folder / f"{package}-{version}"
     path = environment / "bin" / program

@@ -14,7 +14,7 @@ from store.errors import LeaksFound, ScanFailed
 from store.export.options import FILE_SUFFIXES, ExportFormat, ExportOptions
 from store.export.verification import verify_file
 from store.export.writing import export_to_file, export_to_folder
-from store.leaks.rule_table import RULES
+from store.leaks.rule_table import RULES, RULES_BY_ID
 from store.leaks.rules import Tier
 from store.leaks.scanner import Scanner
 from store.model.entry import NewEntry, NewRecord, Text, Thinking, ToolCall, ToolResult
@@ -223,3 +223,27 @@ def test_half_of_a_secret_is_not_shown_in_the_line_of_a_call(store: Store, tmp_p
     )
     export_to_file(store, session, ExportOptions("html", leaks="redact"), tmp_path / "x.html")
     assert TOKEN[:12] not in (tmp_path / "x.html").read_text()
+
+
+@pytest.mark.parametrize("export_format", FORMATS)
+def test_a_value_that_only_the_name_of_its_field_gives_away(
+    store: Store, tmp_path: Path, export_format: ExportFormat
+) -> None:
+    value = RULES_BY_ID["aws-secret-access-key"].example.split('"')[1]
+    session, arguments = store.sessions.create("named"), {"aws_secret_access_key": value}
+    record = NewRecord(encode({"arguments": arguments}))
+    entry = NewEntry(role="assistant", parts=(ToolCall("c1", "configure", arguments),), record=record)
+    store.chains.append(session.key, [NewEntry(role="user", parts=(Text("Hello"),)), entry])
+    with pytest.raises(LeaksFound):
+        export_to_file(store, session, ExportOptions(export_format), tmp_path / "x")
+    export_to_file(store, session, ExportOptions(export_format, leaks="redact"), tmp_path / "x")
+    assert value not in (tmp_path / "x").read_text()
+
+
+def test_a_program_cannot_publish_a_leak_by_accident(store: Store, tmp_path: Path) -> None:
+    session = store.sessions.create("one", cwd=str(tmp_path))
+    (tmp_path / "report.txt").write_text(f"The key is {TOKEN}.")
+    with pytest.raises(LeaksFound):
+        store.publish("one", "report.txt")
+    assert store.published.list_published(session) == []
+    assert store.publish("one", "report.txt", allow_leaks=True).filename == "report.txt"

@@ -125,6 +125,25 @@ def test_everything_is_in_the_page(store: Store, tmp_path: Path) -> None:
     assert page.text.index("Task") < page.text.index("Sub-agent") < page.text.index("The docs are fine.")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- one\n- two", "<ul><li>one</li><li>two</li></ul>"),
+        ("Do:\n\n1. a\n2. b\n\nThen", "Do:<ol><li>a</li><li>b</li></ol>Then"),
+        ("3) c\n4) d", '<ol start="3"><li>c</li><li>d</li></ol>'),
+        ("- a\n  - b\n    - c\n- d", "<ul><li>a<ul><li>b<ul><li>c</li></ul></li></ul></li><li>d</li></ul>"),
+        ("* `x < y`\n  goes on\n\n* **b**", "<ul><li><code>x &lt; y</code>\n  goes on</li><li><b>b</b></li></ul>"),
+        ("-no list\n1.5 GB\n--- \n-- x", "-no list\n1.5 GB\n--- \n-- x"),
+        ("- <script>alert(1)</script>", "<ul><li>&lt;script&gt;alert(1)&lt;/script&gt;</li></ul>"),
+        ("    - deep\n- shallow", "<ul><li>deep</li><li>shallow</li></ul>"),
+    ],
+)
+def test_lists_are_lists(store: Store, tmp_path: Path, text: str, expected: str) -> None:
+    session = store.sessions.create("lists")
+    store.chains.append(session.key, [NewEntry(role="user", parts=(Text(text),))])
+    assert f"</span>{expected}</div>" in export_html(store, session, tmp_path / "page.html")
+
+
 def test_the_policy_allows_the_style_sheet_and_nothing_else(store: Store, tmp_path: Path) -> None:
     page = Page(export_html(store, add_export_session(store), tmp_path / "page.html"))
     digest = b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()

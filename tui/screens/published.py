@@ -203,7 +203,6 @@ class PublishedScreen(FilteredTableScreen):
 
     @on(FolderFound)
     def _ask_for_file(self, found: FolderFound) -> None:
-        from store.export.checked import publish_checked
         from tui.dialogs.publish import PublishDialog
 
         if (session := self._session) is None or not self.app.can_edit(self._store):
@@ -212,7 +211,7 @@ class PublishedScreen(FilteredTableScreen):
 
         def publish(path: str) -> None:
             try:
-                published.append(publish_checked(self._store, session, path))
+                published.append(self._store.published.publish(session, path))
             except LeaksFound as error:
                 raise error.with_list("Remove them, or run `backscroll publish --allow-leaks`.") from None
 

@@ -16,7 +16,6 @@ from store.cli.options import (
 from store.cli.output import Span, TerminalText, format_age
 from store.cli.sharing.leak_options import list_leaks
 from store.cli.short_ids import shorten_ids
-from store.export.checked import publish_checked
 from store.model.knowledge import PublishedFile
 from store.store import Store
 
@@ -37,8 +36,8 @@ def publish(store: Store, session_id: str, file: str, allow_leaks: bool) -> None
     session = store.sessions.find(session_id)
     path = os.path.abspath(file)
     with list_leaks("Remove them from the file, or publish it with --allow-leaks."):
-        published_file = publish_checked(
-            store, session, path if os.path.exists(path) else file, "allow" if allow_leaks else "refuse"
+        published_file = store.published.publish(
+            session, path if os.path.exists(path) else file, allow_leaks=allow_leaks
         )
     output.write(published_file.id)
 
