@@ -89,8 +89,9 @@ def import_targets(
     """
     with processes or ReaderProcesses() as processes:
         imports: list[_TargetImport] = []
+        idle: deque[Connection] = deque()
         for target in targets:
-            imports.append(_TargetImport(store, target, priority_ids))
+            imports.append(_TargetImport(store, target, priority_ids, idle))
             is_first = not any(target_import.quick_scan for target_import in imports)
             yield from imports[-1].start_quick_scan(processes, reads_newest=is_first)
         if any(target_import.quick_scan for target_import in imports):
@@ -148,9 +149,11 @@ def _run_imports(
 class _TargetImport:
     """Imports one foreign store."""
 
-    def __init__(self, store: Store, target: Target, priority_ids: Set[str]) -> None:
+    def __init__(self, store: Store, target: Target, priority_ids: Set[str], idle: deque[Connection]) -> None:
         self.store = store
         self._priority_ids = priority_ids
+        self._idle = idle
+        "Lead to the processes that have read their part of any archive."
         self.target = target
         self.source = target.source
         self.locator = target.locator
@@ -162,6 +165,8 @@ class _TargetImport:
         "Holds the native ids of sessions that are only in the quick index."
         self._superseded: list[Session] = []
         self.quick_scan: QuickScan | None = None
+        self._may_share = False
+        "Is set if any process can read any file: then each file is listed, and its other sessions are found in it."
         self._reader_pipes: list[Connection] = []
         "Lead to the process that did the quick read and can read the sessions, and to those that help it."
 
@@ -221,6 +226,7 @@ class _TargetImport:
             if pipe is not None and open_store(pipe, self.source, self.address):
                 start_scan(pipe, "none")
                 self._reader_pipes.append(pipe)
+        self._may_share = is_first
 
     def _is_first_import(self) -> bool:
         """Return whether the store has nothing of this agent yet, from any place. Then all sessions are new, and those
@@ -238,7 +244,11 @@ class _TargetImport:
         known = self._load_known(key)
         try:
             with open_reader(
-                self.source, self.address, self._reader_pipes, is_first_import=_has_unread(known)
+                self.source,
+                self.address,
+                self._reader_pipes,
+                is_first_import=_has_unread(known),
+                idle=self._idle if self._may_share else None,
             ) as reader:
                 yield from self._import_sessions(reader, key, known, [Problem(**problem) for problem in old_problems])
             new_marks["seen"] = self.report.seen

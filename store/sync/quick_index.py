@@ -89,27 +89,37 @@ class QuickScan:
 
 
 def serve(pipe: Connection) -> None:
-    """Serve the parent in a child process: read a store quickly, then read the sessions that are requested.
-
-    Without a set of known ids, there is no quick read.
-    """
-    with suppress(EOFError, OSError):  # the parent has closed the pipe
-        name, address, known_ids = pipe.recv()
+    """Serve the parent in a child process, one store after the other, until the parent closes the pipe."""
+    with suppress(EOFError, OSError):
         sender = ThreadedSender(pipe)
         try:
-            source = sources.load_source(name)
-            if source is not None and known_ids is not None:
-                for rows in _batch_rows(iter(source.quick_read(address, known_ids))):
-                    sender.send((_ROWS, rows))
-                sender.send((_END, None))
-            lower_import_priority()
-            mode = pipe.recv()
-            # Loading this any earlier would delay the quick read of another archive.
-            from store.sync.reader_process import serve_store
-
-            serve_store(pipe, sender, name, address, mode)
+            while True:
+                _serve_store(pipe, sender, _receive_job(pipe))
         finally:
             sender.finish()
+
+
+def _receive_job(pipe: Connection) -> Job:
+    while not isinstance(message := pipe.recv(), tuple):
+        pass  # a request about the store before, which came too late
+    name, address, known_ids = message
+    return name, address, known_ids
+
+
+def _serve_store(pipe: Connection, sender: ThreadedSender, job: Job) -> None:
+    """Read a store quickly, then read the sessions that are requested. Without known ids, there is no quick read."""
+    name, address, known_ids = job
+    source = sources.load_source(name)
+    if source is not None and known_ids is not None:
+        for rows in _batch_rows(iter(source.quick_read(address, known_ids))):
+            sender.send((_ROWS, rows))
+        sender.send((_END, None))
+    lower_import_priority()
+    mode = pipe.recv()
+    # Loading this any earlier would delay the quick read of another archive.
+    from store.sync.reader_process import serve_store
+
+    serve_store(pipe, sender, name, address, mode)
 
 
 def _batch_rows(sessions: Iterator[QuickSession]) -> Iterator[list[QuickIndexRow]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import cycle
 from multiprocessing.connection import Connection, wait
@@ -29,17 +29,24 @@ from store.sources.contract import (
     SourceReader,
 )
 from store.sources.kit.sqlite import SQLITE_ERRORS
-from store.sync.child_process import ThreadedSender, is_large, send_job, start_process, wait_until_ready
+from store.sync.child_process import Job, ThreadedSender, is_large, send_job, start_process, wait_until_ready
 
-REFS, SESSION_BEGIN, BATCH, SESSION_END, SESSION_FAILED, KNOWLEDGE, STORE_FAILED = (
+REFS, SESSION_BEGIN, BATCH, SESSION_END, SESSION_FAILED, HANDED_OVER, KNOWLEDGE, STORE_FAILED = (
     "refs",
     "begin",
     "batch",
     "end",
     "failed",
+    "handed over",
     "known",
     "broke",
 )
+
+HAND_OVER = None
+"""Asks a process to leave half of its sessions to another one. It answers with their ids."""
+
+MIN_LEFT_TO_SHARE = 16
+"""Is how many sessions a process must have left for another one to open the same archive and read half of them."""
 
 ScanMode = Literal["stamped", "unstamped", "files", "none"]
 """Says which sessions a reader lists: all with stamps, all without, one for each file, or none.
@@ -49,14 +56,20 @@ With `files` and `none`, the other sessions of a file are found when it is read,
 
 
 def open_reader(
-    source: Source, address: str, pipes: Sequence[Connection], *, is_first_import: bool
+    source: Source,
+    address: str,
+    pipes: Sequence[Connection],
+    *,
+    is_first_import: bool,
+    idle: deque[Connection] | None = None,
 ) -> AbstractContextManager[SourceReader | ProcessReader]:
     """Open a foreign store, and read it in processes of its own if that is faster.
 
-    Processes that were already asked to scan are used again. On a first import the store has none of its sessions.
+    Processes that were already asked to scan are used again. When they have read their part, they are added to the idle
+    ones, which help where much is left; without `idle` they end. On a first import the store has none of its sessions.
     """
     if pipes:
-        return nullcontext(ProcessReader(pipes))
+        return nullcontext(ProcessReader(pipes, job=(source.name, address, None), idle=idle))
     return _open_process_reader(source, address) if is_large(Path(address), is_first_import) else source.open(address)
 
 
@@ -98,12 +111,28 @@ def open_store(pipe: Connection, source: Source, address: str) -> bool:
 class ProcessReader:
     """Reads a foreign store over pipes from other processes. A pipe never holds more than a batch or two.
 
-    The first process lists the sessions. Each process reads some of the files, because a machine has several cores.
+    The first process lists the sessions. Each process reads some of the files, because a machine has several cores. One
+    that has nothing left takes half of what the busiest one has left, also if it has read another archive so far.
     """
 
-    def __init__(self, pipes: Sequence[Connection], *, is_requested: bool = True) -> None:
+    def __init__(
+        self,
+        pipes: Sequence[Connection],
+        *,
+        is_requested: bool = True,
+        job: Job | None = None,
+        idle: deque[Connection] | None = None,
+    ) -> None:
         self._pipes = list(pipes)
         self._is_requested = is_requested
+        self._job = job
+        "Lets another process open the archive."
+        self._idle = idle
+        "Lead to processes that have nothing to do. Is None if none can help."
+        self._helpers: dict[Connection, Connection] = {}
+        "Maps a process that was asked to hand sessions over to the one that waits for them."
+        self._unread: dict[Connection, dict[str, tuple[SessionRef, bool]]] = {pipe: {} for pipe in pipes}
+        "Holds the sessions that were requested from each process and have not come yet."
         self._received: dict[Connection, deque[tuple[str, Any]]] = {pipe: deque() for pipe in pipes}
         self._pipe_by_id: dict[str, Connection] = {}
         self._knowledge: tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]] = ([], [], [])
@@ -131,15 +160,14 @@ class ProcessReader:
         Each comes with whether the store has no entry of it. Then the process derives the rows as well. Sessions whose
         ids begin alike are read by one process: a sub-agent needs to know its parent.
         """
-        requests: dict[Connection, dict[str, tuple[SessionRef, bool]]] = {pipe: {} for pipe in self._pipes}
         pipe_by_family: dict[str, Connection] = {}
         next_pipe = cycle(self._pipes)
         for ref, is_new in refs:
-            family = ref.native_id.partition("/")[0]
+            family = _name_family(ref.native_id)
             pipe = pipe_by_family.get(family) or pipe_by_family.setdefault(family, next(next_pipe))
             self._pipe_by_id[ref.native_id] = pipe
-            requests[pipe].setdefault(ref.native_id, (ref, is_new))
-        for pipe, sessions in requests.items():
+            self._unread[pipe].setdefault(ref.native_id, (ref, is_new))
+        for pipe, sessions in self._unread.items():
             with suppress(BrokenPipeError):  # the process has ended; receiving from it will report why
                 pipe.send(sessions)
 
@@ -153,12 +181,20 @@ class ProcessReader:
         """Yield the requested sessions with their batches, in the order in which they arrive."""
         reading = list(self._pipes)
         while reading:
+            if self._idle and (helper := self._ask_for_help(reading, self._idle)) is not None:
+                reading.append(helper)
             pipe = self._next_pipe(reading)
             kind, value = self._receive(pipe)
             if kind == KNOWLEDGE:
                 self._add_knowledge(value, is_first=pipe is self._pipes[0])
                 reading.remove(pipe)
+                self._pass_on(pipe, ())
+                if self._idle is not None:
+                    self._idle.append(pipe)
+            elif kind == HANDED_OVER:
+                self._pass_on(pipe, value)
             elif kind == SESSION_BEGIN:
+                self._unread[pipe].pop(value.native_id, None)
                 batches = self._read_batches(pipe)
                 yield value, batches
                 with suppress(Unreadable):
@@ -166,6 +202,32 @@ class ProcessReader:
                         pass  # skip the batches that the caller did not take
             else:
                 raise _unexpected_message()
+
+    def _ask_for_help(self, reading: Sequence[Connection], idle: deque[Connection]) -> Connection | None:
+        """Let an idle process open the archive, and the busiest one hand sessions over to it. Return the idle one, or
+        None if too little is left."""
+        busiest = max(reading, key=lambda pipe: len(self._unread[pipe]))
+        if busiest in self._helpers or len(self._unread[busiest]) < MIN_LEFT_TO_SHARE:
+            return None
+        helper = idle.popleft()
+        if self._job is None or not send_job(helper, self._job):
+            return None  # it has ended
+        start_scan(helper, "none")
+        with suppress(OSError):  # the process has ended; receiving from it will report why
+            busiest.send(HAND_OVER)
+        self._helpers[busiest] = helper
+        self._received[helper], self._unread[helper] = deque(), {}
+        return helper
+
+    def _pass_on(self, pipe: Connection, native_ids: Iterable[str]) -> None:
+        """Request the sessions that a process handed over from its helper, if it has one."""
+        if (helper := self._helpers.pop(pipe, None)) is None:
+            return
+        unread = self._unread[pipe]
+        self._unread[helper] = sessions = {native_id: unread.pop(native_id) for native_id in native_ids}
+        self._pipe_by_id |= dict.fromkeys(sessions, helper)
+        with suppress(BrokenPipeError):  # the process has ended; receiving from it will report why
+            helper.send(sessions)
 
     def _next_pipe(self, reading: list[Connection]) -> Connection:
         """Return a process that has sent something. The rest of a message comes before the message of another one."""
@@ -223,6 +285,11 @@ class ProcessReader:
         return kind, value
 
 
+def _name_family(native_id: str) -> str:
+    """Return what the ids of a session and of its branches and sub-agents have in common."""
+    return native_id.partition("/")[0]
+
+
 def _unexpected_message() -> Unreadable:
     return Unreadable("The reader process sent an unexpected message. Run the sync again.")
 
@@ -242,7 +309,7 @@ def serve_store(pipe: Connection, sender: ThreadedSender, name: str, address: st
         with source.open(address) as reader:
             if mode != "none":
                 sender.send((REFS, list(scan_refs(reader, mode))))
-            for ref, is_new, is_prioritized in iter_prioritized(pipe, pipe.recv()):
+            for ref, is_new, is_prioritized in iter_prioritized(pipe, pipe.recv(), batch_sender.hand_over):
                 batch_sender.send_session(ref, reader.read(ref), is_new)
                 for branch in reader.find_branches_read(ref) if mode in ("files", "none") else ():
                     batch_sender.send_session(branch, reader.read_branch(branch), is_new)
@@ -256,18 +323,31 @@ def serve_store(pipe: Connection, sender: ThreadedSender, name: str, address: st
 
 
 def iter_prioritized(
-    pipe: Connection, waiting: dict[str, tuple[SessionRef, bool]]
+    pipe: Connection, waiting: dict[str, tuple[SessionRef, bool]], hand_over: Callable[[list[str]], None]
 ) -> Iterator[tuple[SessionRef, bool, bool]]:
     """Yield the sessions in their order, but first those that the parent asks for meanwhile.
 
-    The last value says whether the session was asked for.
+    The last value says whether the session was asked for. Half of the sessions are handed over if the parent wants it.
     """
     while waiting:
         while pipe.poll():
-            if (prioritized := waiting.pop(pipe.recv(), None)) is not None:
+            message = pipe.recv()
+            if message is HAND_OVER:
+                hand_over(_take_half(waiting))
+            elif (prioritized := waiting.pop(message, None)) is not None:
                 yield *prioritized, True
         if waiting:
             yield *waiting.pop(next(iter(waiting))), False
+
+
+def _take_half(waiting: dict[str, tuple[SessionRef, bool]]) -> list[str]:
+    """Remove the oldest half of the sessions, and return their ids. Sessions that belong together stay together."""
+    families = list(dict.fromkeys(map(_name_family, waiting)))
+    oldest = set(families[(len(families) + 1) // 2 :])
+    taken = [native_id for native_id in waiting if _name_family(native_id) in oldest]
+    for native_id in taken:
+        del waiting[native_id]
+    return taken
 
 
 class _BatchSender:
@@ -293,6 +373,11 @@ class _BatchSender:
             self.add(SESSION_FAILED, str(reason))
         else:
             self.add(SESSION_END, None)
+
+    def hand_over(self, native_ids: list[str]) -> None:
+        """Leave sessions to another process, which waits for the answer."""
+        self.add(HANDED_OVER, native_ids)
+        self.flush()
 
     def add(self, kind: str, value: Any) -> None:
         self._messages.append((kind, value))

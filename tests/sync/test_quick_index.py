@@ -356,7 +356,7 @@ def test_an_unread_session_that_is_purged_leaves_no_word_in_the_store(store: Sto
 def test_a_prioritized_session_is_read_next() -> None:
     waiting = {name: (SessionRef(name, ""), True) for name in "abcd"}
     ours, theirs = Pipe()
-    order = reader_process.iter_prioritized(theirs, waiting)
+    order = reader_process.iter_prioritized(theirs, waiting, [].extend)
     assert next(order)[0].native_id == "a"
     ours.send("c")
     ours.send("a")  # was read already
@@ -365,6 +365,17 @@ def test_a_prioritized_session_is_read_next() -> None:
         ("b", False),
         ("d", False),
     ]
+
+
+def test_half_of_the_sessions_are_handed_over_and_families_stay_together() -> None:
+    names = ["new", "parent", "parent/agent-1", "old", "oldest", "parent/agent-2"]
+    waiting = {name: (SessionRef(name, ""), True) for name in names}
+    ours, theirs = Pipe()
+    handed_over: list[str] = []
+    order = reader_process.iter_prioritized(theirs, waiting, handed_over.extend)
+    ours.send(reader_process.HAND_OVER)
+    assert [ref.native_id for ref, *_ in order] == ["new", "parent", "parent/agent-1", "parent/agent-2"]
+    assert handed_over == ["old", "oldest"]
 
 
 @pytest.mark.parametrize("is_prioritized", [True, False])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +34,7 @@ from store.model.entry import NewEntry, NewRecord, Text
 from store.sources.claude_code.source import ClaudeCode
 from store.sources.contract import Batch
 from store.store import Store
-from store.sync import child_process, refresh
+from store.sync import child_process, reader_process, refresh
 from store.sync.session_writer import SessionWriter
 from store.sync.targets import find_targets
 from store.text.validate import decode
@@ -329,3 +330,27 @@ def test_a_process_with_threads_is_never_forked(claude_home: Path) -> None:
         stopped.set()
         thread.join()
     assert reader_pids() == []
+
+
+def test_an_idle_process_helps_another_one_and_no_session_is_read_twice(
+    claude_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, address = ClaudeCode(), str(claude_home)
+    with source.open(address) as here:
+        refs = list(here.scan_files())
+        expected = sorted(ref.native_id for ref in here.scan())
+    monkeypatch.setattr(reader_process, "MIN_LEFT_TO_SHARE", 2)
+    with child_process.ReaderProcesses() as processes:
+        busy, helper = processes.start(), processes.start()
+        assert busy is not None
+        assert helper is not None
+        assert reader_process.open_store(busy, source, address)
+        assert child_process.wait_until_ready(helper)
+        reader_process.start_scan(busy, "none")
+        idle = deque([helper])
+        reader = reader_process.ProcessReader([busy], job=(source.name, address, None), idle=idle)
+        reader.request_sessions([(ref, True) for ref in refs])
+        read = [(ref.native_id, len(list(batches))) for ref, batches in reader.read_sessions()]
+    assert sorted(native_id for native_id, _ in read) == expected
+    assert all(batches for _, batches in read)
+    assert set(idle) == {busy, helper}
