@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from store.model.session import Session
     from store.store import Store
 
-_ENTRY_COLUMNS = ", ".join(f"entries.{name}" for name in Entry._fields)
+HEADER_TEXT = """
+    iif(entries.seq = -1 and entries.text = '',
+        coalesce((select system_prompt from sessions as owners where owners.key = entries.session), ''), entries.text)
+"""
+"""Selects the text of an entry. A header without one has that of its session: the system prompt."""
+
+_ENTRY_COLUMNS = ", ".join(HEADER_TEXT if name == "text" else f"entries.{name}" for name in Entry._fields)
 _RECORD_COLUMN = Entry._fields.index("record")
 _ENTRIES_BY_KEYS = f"""
     select sessions.id, {_ENTRY_COLUMNS} from json_each(?) as keys

@@ -21,8 +21,9 @@ MIN_BLOCK_BYTES = 8 * 1024
 FAST_LEVEL = 1
 """Is the level of zstd for new blocks: it compresses a gigabyte per second."""
 
-PACKED_LEVEL = 9
-"""Is the level for blocks that are packed later: six times slower, and a sixth smaller. Higher levels save no more."""
+PACKED_LEVEL = 12
+"""Is the level for blocks that are packed later: ten times slower, and a fifth smaller. Level 15 is ten times slower
+again and saves another hundredth."""
 
 
 @dataclass(slots=True)

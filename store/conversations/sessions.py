@@ -359,12 +359,19 @@ def _session_from_rows(rows: Sequence[Any], session_id: str) -> Session:
 
 
 def _build_header(header: NewEntry | None, fields: SessionFields, now: str) -> NewEntry:
-    """Complete the header that a source read, or build one from the fields of the session."""
+    """Complete the header that a source read, or build one from the fields of the session.
+
+    The text of a header is the system prompt. One that came from a source follows the session's, which is not stored
+    twice: many agents write twenty kilobytes of it into every session. See `HEADER_TEXT`.
+    """
     from store.model.entry import NewEntry, NewRecord  # imported here, because the first screen only lists sessions
 
     columns = _validate_fields(fields)
-    header = header or NewEntry(kind="header", record=NewRecord(encode(columns)))
-    header.text = header.text or columns.get("system_prompt", "")
+    system_prompt = columns.get("system_prompt", "")
+    if header is None:
+        header = NewEntry(kind="header", record=NewRecord(encode(columns)), text=system_prompt)
+    elif header.text == system_prompt:
+        header.text = ""
     header.created_at = columns.get("created_at", now)
     return header
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from store.conversations.entries import MAX_SEQ, TurnSpan
+from store.conversations.entries import HEADER_TEXT, MAX_SEQ, TurnSpan
 from store.conversations.tool_calls import load_result_record
 from store.formats.exit_code import RECORD_DEPTH, find_exit_code
 from store.formats.file_changes import find_recorded_diff, may_need_record
@@ -56,8 +56,8 @@ _EVENTS = f"""
         and (kind = 'event' or (kind = 'message' and text != '' and (role = 'system' or model = '{SYNTHETIC_MODEL}')))
 """
 _SUMMARY_UP_TO_TURN = "select up_to_turn from summaries where session = ? and current = 1"
-_ENTRY_TEXTS = """
-    select seq, turn, text, parts, record from entries where session = ? and seq between ? and ? order by seq
+_ENTRY_TEXTS = f"""
+    select seq, turn, {HEADER_TEXT}, parts, record from entries where session = ? and seq between ? and ? order by seq
 """
 _LAST_ENTRY_SEQ = "select coalesce(max(seq), -1) from entries where session = ?"
 

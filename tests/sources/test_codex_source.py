@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from stored_records import read_stored_records
 from transcript_fuzzer import corrupted_lines, read_all_sessions
 
+from store.conversations.timeline import Timelines
 from store.model.entry import Attachment, Opaque, Thinking, ToolCall
 from store.model.session import Session
 from store.sources.codex.source import Codex
@@ -319,6 +321,14 @@ def test_session_fields(synced: Store) -> None:
     assert session.system_prompt == "You are a coding agent."
     assert (oldest.cwd, oldest.archived, oldest.system_prompt) == ("/w/old", 1, "Be kind.")
     assert oldest.created_at == "2025-05-01T10:00:00.000000Z"
+
+
+def test_a_header_shows_the_system_prompt_which_is_stored_once(synced: Store) -> None:
+    session = find(synced, TWICE)
+    (header,) = synced.chains.entries(session.key, last=-1)
+    assert (header.kind, header.text) == ("header", "You are a coding agent.")
+    assert synced.row("select text from entries where key = ?", header.key) == ("",)
+    assert [seq for _, seq in Timelines(synced).find_text(session.key, re.compile("coding agent"))] == [-1]
 
 
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────
