@@ -453,6 +453,12 @@ def _sqlite_error_name(error: sqlite3.Error) -> str:
     return getattr(error, "sqlite_errorname", "") or ""
 
 
+_UNFINISHED_REDACTIONS = """
+    select redactions.id, coalesce(sum(redacted_places.pending), 0)
+    from redactions left join redacted_places on redacted_places.redaction = redactions.id
+    where redactions.state in ('running', 'undoing') group by redactions.id
+"""
+
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -466,4 +472,10 @@ def _check_secrets(scope: _CheckScope) -> Iterator[Finding]:
         yield Finding("secrets", problem)
 
 
-_STORE_CHECKS = (_check_leftovers, _check_indexes, _check_secrets)
+def _check_redactions(scope: _CheckScope) -> Iterator[Finding]:
+    for redaction, pending in scope.rows(_UNFINISHED_REDACTIONS):
+        files = f" {pending} of its files are left." if pending else ""
+        yield Finding(f"redaction {redaction}", f"It was not finished.{files} Run `backscroll leaks redact`.")
+
+
+_STORE_CHECKS = (_check_leftovers, _check_indexes, _check_secrets, _check_redactions)

@@ -65,6 +65,18 @@ def undo(store: Store, edit: int | None, with_later: bool, passphrase_stdin: boo
 
     for undone in run_with_unlock(store, undo_edits, passphrase_stdin):
         output.notify(f"Undone: edit {undone.id} ({undone.kind}).")
+        if undone.is_redaction:
+            _follow_undone_redaction(store)
+
+
+def _follow_undone_redaction(store: Store) -> None:
+    """Name the files that could not be restored, and read the others again."""
+    from store.sync.refresh import sync_known_stores
+
+    for redaction in store.leaks.redactions.list_unfinished():
+        for place in redaction.left:
+            output.notify(f"Not restored yet: {place.path}. {place.problem} Run `backscroll leaks redact` to continue.")
+    sync_known_stores(store)
 
 
 def write_edits(edits: list[Edit]) -> None:

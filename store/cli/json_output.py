@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from store.model.entry import Entry, Json, PairedCall, Turn, part_to_json
 from store.model.knowledge import Edit, ExposedSecret, Fact, Hit, Note, PublishedFile, SecretInfo, Summary
 from store.model.leak import Leak, NotScanned
+from store.model.redaction import Redaction, RedactionPlace, RedactionPreview, RedactionReport
 from store.model.session import Session, entry_id
 from store.model.status import find_status
 from store.model.usage import MICRO_DOLLARS
@@ -338,6 +339,53 @@ def leaks_to_json(
         "scanned": dict(scanned),
         "not_scanned": [item._asdict() for item in not_scanned],
         "limits": limits or None,
+    }
+
+
+def redaction_preview_to_json(preview: RedactionPreview) -> JsonObject:
+    return {
+        "values": [value._asdict() for value in preview.values],
+        "places": [_redaction_place_to_json(place) for place in preview.places],
+        "count": preview.count,
+        "backups": list(preview.backups),
+        "not_scanned": [item._asdict() for item in preview.not_scanned],
+    }
+
+
+def redaction_report_to_json(report: RedactionReport) -> JsonObject:
+    return {
+        "id": report.id,
+        "state": report.state,
+        "count": report.count,
+        "left": [_redaction_place_to_json(place) for place in report.left],
+        "remaining": [leak_to_json(leak) for leak in report.remaining],
+        "backups": list(report.backups),
+        "not_scanned": [item._asdict() for item in report.not_scanned],
+    }
+
+
+def redaction_to_json(redaction: Redaction) -> JsonObject:
+    return {
+        "id": redaction.id,
+        "at": redaction.at,
+        "state": redaction.state,
+        "values": [value._asdict() for value in redaction.values],
+        "count": redaction.count,
+        "left": [_redaction_place_to_json(place) for place in redaction.left],
+        "edit": redaction.edit,
+        "forgotten": redaction.is_forgotten,
+    }
+
+
+def _redaction_place_to_json(place: RedactionPlace) -> JsonObject:
+    return {
+        "kind": place.kind,
+        "session": place.session_id,
+        "entry": place.entry,
+        "field": place.field,
+        "path": place.path,
+        "count": place.times,
+        "problem": place.problem or None,
     }
 
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from store.cli import json_output, output
 from store.cli.lazy_group import WordGroup
-from store.cli.options import complete_query, json_option, with_store
+from store.cli.options import NON_NEGATIVE_INT, complete_query, is_interactive, json_option, with_store
 from store.cli.output import Span, Style, TerminalText, format_age, format_count
+from store.cli.secrets import passphrase_stdin_option, run_with_unlock
 from store.model.leak import Leak, LeakPlace, NotScanned
+from store.model.redaction import RedactionPlace, RedactionPreview, RedactionReport
 from store.store import Store
+
+if TYPE_CHECKING:
+    from store.leaks.redaction.redactions import RedactionRun, Redactions
 
 _MAX_NAMED = 10
 """Is how many files of one reason a terminal or a log gets to see. The JSON has them all."""
@@ -94,6 +101,145 @@ def reopen(store: Store, fingerprint: str) -> None:
     `backscroll undo` reverses it.
     """
     store.leaks.reopen(fingerprint)
+
+
+@leaks.command()
+@click.argument("fingerprints", metavar="[FINGERPRINT]...", nargs=-1)
+@click.option("--certain", is_flag=True, help="Redact every open leak that is certain.")
+@click.option("--dry-run", is_flag=True, help="Only list the places that would change.")
+@passphrase_stdin_option
+@json_option
+@with_store
+def redact(
+    store: Store,
+    fingerprints: Sequence[str],
+    certain: bool,
+    dry_run: bool,
+    passphrase_stdin: bool,
+    as_json: bool,
+) -> None:
+    """Remove leaked values from this store and from the files of agents.
+
+    Without a FINGERPRINT, continue a redaction that was interrupted or could not write some files. The values are
+    sealed first: `backscroll undo` restores every byte, until you run `backscroll leaks forget`.
+    """
+    from store.sync.refresh import sync_known_stores
+
+    if certain:
+        for _ in store.leaks.begin_scan().steps():
+            pass
+        open_leaks = (leak for leak in store.leaks.list_leaks() if not leak.ignored and leak.tier == "certain")
+        fingerprints = [*fingerprints, *(leak.fingerprint for leak in open_leaks)]
+    if certain and not fingerprints:
+        output.notify("No certain leaks found.")
+        return
+    if dry_run:
+        _show_preview(store.leaks.redactions.preview(fingerprints), as_json)
+        return
+    redactions = store.leaks.redactions
+    runs = [redactions.begin(fingerprints)] if fingerprints else _continue_unfinished(redactions)
+    reports = [run_with_unlock(store, partial(_follow, run), passphrase_stdin) for run in runs]
+    sync_known_stores(store)
+    if as_json:
+        output.emit_json({"redactions": [json_output.redaction_report_to_json(report) for report in reports]})
+    else:
+        for report in reports:
+            _print_report(report)
+    if any(report.left for report in reports):
+        raise click.exceptions.Exit(1)
+
+
+def _continue_unfinished(redactions: Redactions) -> list[RedactionRun]:
+    unfinished = redactions.list_unfinished()
+    if not unfinished:
+        raise click.UsageError("Name the FINGERPRINT of a leak, or use --certain. `backscroll leaks` lists them.")
+    return [redactions.begin_rest(redaction.id) for redaction in reversed(unfinished)]
+
+
+@leaks.command()
+@json_option
+@with_store
+def redactions(store: Store, as_json: bool) -> None:
+    """List redactions, newest first, and the files that are still to be written."""
+    found = store.leaks.redactions.list_all()
+    if as_json:
+        output.emit_json({"redactions": [json_output.redaction_to_json(redaction) for redaction in found]})
+        return
+    rows: list[list[Span]] = [
+        [
+            TerminalText(str(redaction.id), "name"),
+            "forgotten" if redaction.is_forgotten else redaction.state,
+            format_age(redaction.at),
+            str(redaction.count),
+            ", ".join(value.rule for value in redaction.values),
+        ]
+        for redaction in found
+    ]
+    output.print_table([":id", "state", ":age", ":values", "rules"], rows)
+    for redaction in found:
+        _notify_left(redaction.left)
+    if not found:
+        output.notify("Nothing was redacted yet.")
+
+
+@leaks.command()
+@click.argument("redaction", type=NON_NEGATIVE_INT)
+@with_store
+def forget(store: Store, redaction: int) -> None:
+    """Forget the values of a redaction for good. It cannot be undone afterwards.
+
+    REDACTION is its number in `leaks redactions`.
+    """
+    store.leaks.redactions.forget(redaction)
+    output.notify(f"The values of redaction {redaction} are forgotten.")
+
+
+def _follow(run: RedactionRun) -> RedactionReport:
+    """Run to the end, and show the steps if stderr is a terminal."""
+    for progress in run.steps():
+        if is_interactive():
+            output.notify(f"{progress.done}/{progress.total} {progress.step}" if progress.total else progress.step)
+    return run.report
+
+
+def _show_preview(preview: RedactionPreview, as_json: bool) -> None:
+    if as_json:
+        output.emit_json(json_output.redaction_preview_to_json(preview))
+        return
+    output.print_table(["where", ":values", "place"], [_place_row(place) for place in preview.places])
+    files = sum(place.is_foreign for place in preview.places)
+    places = format_count(len(preview.places), "place")
+    output.notify(f"{format_count(preview.count, 'value')} in {places}, {files} of them files of agents.")
+    _notify_left(preview.problems)
+    _notify_not_scanned(preview.not_scanned)
+    _notify_backups(preview.backups)
+
+
+def _place_row(place: RedactionPlace) -> list[Span]:
+    where = place.path or place.entry or place.session_id or ""
+    return [TerminalText(place.kind, "name"), str(place.times), f"{where} ({place.field})" if place.field else where]
+
+
+def _print_report(report: RedactionReport) -> None:
+    verb = "restored" if report.state in ("undoing", "undone") else "redacted"
+    output.notify(f"{report.left_count} left of {report.count} {verb}.")
+    _notify_left(report.left)
+    _notify_not_scanned(report.not_scanned)
+    if verb == "redacted":
+        _notify_backups(report.backups)
+        output.notify(f"To restore them, run `backscroll undo`. To forget them, `backscroll leaks forget {report.id}`.")
+
+
+def _notify_left(places: Sequence[RedactionPlace]) -> None:
+    for place in places:
+        where = place.path or place.entry or place.session_id or place.field or ""
+        output.notify(f"Left: {output.to_one_line(where)}. {place.problem}")
+
+
+def _notify_backups(backups: Sequence[str]) -> None:
+    if backups:
+        names = f"{', '.join(backups[:_MAX_NAMED])}{' …' if len(backups) > _MAX_NAMED else ''}"
+        output.notify(f"Backups may still have the values, and are not changed: {names}.")
 
 
 @leaks.command()

@@ -8,7 +8,7 @@ means compressed again and better, when there is time for it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,6 +37,7 @@ _SELECT_HEADER_RECORD = """
     where entries.session = ? and entries.seq = -1 and records.position != ''
 """
 _IS_SHARED = "select 1 from entries where session = ? and record = ? and seq >= 0 limit 1"
+_IS_REDACTED = "select 1 from redacted_places where record = ?1 and ?2 in (original, redacted) limit 1"
 _COPY_RECORD = """
     insert into records (session, place, place_key, position, digest, length, behind, block, start, data)
     select session, place, place_key, position, digest, length, behind, block, start, data from records where key = ?
@@ -59,6 +60,12 @@ _SESSIONS_TO_PACK = """
     select session from records where data is not null and session in
         (select session from records where key in (select value from json_each(?)))
     group by session having sum(length + behind) >= ?
+"""
+_SELECT_BLOCKS_OF = """
+    select distinct block from records where block is not null and key in (select value from json_each(?))
+"""
+_REPLACE_DATA = """
+    update records set digest = ?, length = ?, behind = ?, block = null, start = null, data = ? where key = ?
 """
 _INSERT_PLACE = "insert into places (name) values (?)"
 _DELETE_UNUSED_PLACES = """
@@ -182,9 +189,7 @@ class Records:
         connection.executemany("delete from records where key = ?", [(key,) for key, *_ in unused])
         places = sorted({place for *_, place in unused if place is not None})
         connection.execute(_DELETE_UNUSED_PLACES, (encode(places).decode(),))
-        connection.executemany("delete from blocks where key = ?", [(block,) for block in blocks])
-        for block in blocks:
-            self._block_cache.pop(block, None)
+        self._delete_blocks(blocks)
 
     def _rewrite_blocks(self, blocks: set[int], dropped: set[int]) -> None:
         """Move the records of these blocks into new blocks, without the dropped records."""
@@ -197,6 +202,28 @@ class Records:
             if kept:
                 self._move_to_blocks(kept)
 
+    def replace_data(self, records: Mapping[int, tuple[bytes, int]]) -> None:
+        """Replace the data of records, for a redaction: the data with the parts behind it, and its length without them.
+
+        The blocks of these records are written anew, because a block never changes. The caller has begun a transaction.
+        """
+        connection = self._store.connection
+        keys = encode([*records]).decode()
+        found = connection.execute(_SELECT_BLOCKS_OF, (keys,)).fetchall()
+        for key, (data, length) in records.items():
+            digest, behind = compute_digest(data[:length]), len(data) - length
+            connection.execute(_REPLACE_DATA, (digest, length, behind, data, key))
+        blocks = {block for (block,) in found}
+        self._rewrite_blocks(blocks, set())
+        self._delete_blocks(blocks)
+        for (session,) in connection.execute(_SESSIONS_TO_PACK, (keys, MAX_LOOSE_BYTES)).fetchall():
+            self.pack_loose_records(session)
+
+    def _delete_blocks(self, blocks: set[int]) -> None:
+        self._store.connection.executemany("delete from blocks where key = ?", [(block,) for block in blocks])
+        for block in blocks:
+            self._block_cache.pop(block, None)
+
     def renew_header(self, session: int, record: NewRecord) -> None:
         """Follow the row that the header of a session was read from. The older version stays, as a record of its own.
 
@@ -204,8 +231,11 @@ class Records:
         its place. A record with another place or position is another row, and is not a newer version.
         """
         row = self._store.row(_SELECT_HEADER_RECORD, session)
-        if row is None or row[1:3] != (record.place, record.position) or row[3] == compute_digest(record.data):
+        digest = compute_digest(record.data)
+        if row is None or row[1:3] != (record.place, record.position) or row[3] == digest:
             return
+        if self._store.row(_IS_REDACTED, row[0], digest):
+            return  # the agent's store still has, or has again, what was redacted here
         old = self._find(row[0])
         if old is None or (old.block is not None and self._store.pending_blocks.read_block(old.block) is not None):
             return  # it was written by this very transaction
@@ -214,7 +244,7 @@ class Records:
         parts = self._read_with_parts(old)[old.length :]
         with self._store.transaction(durable=False) as connection:
             connection.execute(_COPY_RECORD, (old.key,))
-            values = (compute_digest(record.data), len(record.data), record.data + parts, old.key)
+            values = (digest, len(record.data), record.data + parts, old.key)
             connection.execute(_REPLACE_RECORD, values)
 
     def get_place_key(self, name: str) -> int:
@@ -230,6 +260,11 @@ class Records:
         if row is None:
             raise NotFound(f"No such record: {key}.")
         return self._read_with_parts(row)[: row.length]
+
+    def read_whole(self, key: int) -> tuple[bytes, int] | None:
+        """Return a record followed by the parts behind it, and the length of the record; None if there is none."""
+        row = self._find(key)
+        return None if row is None else (self._read_with_parts(row), row.length)
 
     def iter_session(self, session: int, first: int = -1) -> Iterator[tuple[int, bytes]]:
         """Yield the key and the data of every record of the session once, in the order of the chain.

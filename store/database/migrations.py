@@ -1,4 +1,4 @@
-"""This module creates and changes the tables, in numbered migrations. It is the only file with the DDL of our tables.
+"""This module creates and changes the tables, in numbered migrations. The modules `*_tables` have the DDL of some.
 
 New and old files run through the same migrations. A migration is never edited after its release, and its name is stored
 in the file. When one changes or deletes existing rows, set `LAST_REWRITING_MIGRATION` to its number, so that a backup
@@ -7,6 +7,7 @@ is made before it.
 
 from __future__ import annotations
 
+from store.database.leak_tables import LEAKS, REDACTIONS
 from store.database.memory_tables import FACT_PROPOSALS, MEMORY_FILES
 from store.database.migration_set import Database, MigrationSet
 
@@ -136,6 +137,11 @@ def m022_memory_files(db: Database) -> None:
 @migrations.add
 def m023_fact_proposals(db: Database) -> None:
     _execute(db, FACT_PROPOSALS)
+
+
+@migrations.add
+def m024_redactions(db: Database) -> None:
+    _execute(db, REDACTIONS)
 
 
 CONVERSATIONS = """
@@ -631,55 +637,4 @@ begin update usage set counted = 0 where call = new.call and call < 0 and counte
 alter table sessions add column usage_version integer not null default 0
 
 create index sessions_usage on sessions(usage_version)
-"""
-
-# What is known about leaks. A value is never stored, only its HMAC under the key. `start` and `length` are the span in
-# the text of the field, or in the file or record. Progress and files name the rules by which they were scanned.
-LEAKS = """
-create table leaks (
-    fingerprint text primary key,
-    rule text not null,
-    tier text not null,
-    ignored text not null default '',
-    rotated_at text not null default ''
-) strict, without rowid
-
-create table leak_places (
-    key integer primary key,
-    fingerprint text not null references leaks(fingerprint),
-    session integer references sessions(key),
-    entry_seq integer,
-    field text not null,
-    path text not null,
-    line integer,
-    start integer not null,
-    length integer not null,
-    at text not null
-) strict
-
-create unique index leak_places_once on leak_places(
-    fingerprint, coalesce(session, 0), coalesce(entry_seq, -2), field, path, coalesce(line, 0), start
-)
-
-create index leak_places_session on leak_places(session)
-
-create index leak_places_path on leak_places(path) where path != ''
-
-create table leak_progress (
-    session integer primary key references sessions(key),
-    seq integer not null,
-    rules text not null
-) strict
-
-create table leak_files (
-    path text primary key,
-    stamp text not null,
-    rules text not null,
-    reason text not null
-) strict, without rowid
-
-create table leak_key (
-    id integer primary key check (id = 1),
-    key blob not null
-) strict
 """

@@ -15,7 +15,7 @@ from sqlite_utils.db import NotFoundError
 
 from store.errors import ChangedMeanwhile, NotFound, NothingToUndo, Refused
 from store.model.entry import Json
-from store.model.knowledge import FOREIGN_TABLE, Change, Edit
+from store.model.knowledge import FOREIGN_TABLE, REDACTIONS_TABLE, Change, Edit
 from store.text.validate import decode, encode, utc_timestamp
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ class PendingEdit:
         key = key_values[0] if len(key_values) == 1 else key_values
         self.changes.append(Change(table, key, None, self._read_row(table, key)))
         return key
+
+    def add_inserted(self, table: str, key: Json) -> None:
+        """Record a row that was inserted in the same transaction."""
+        self.changes.append(Change(table, key, None, self._read_row(table, key)))
 
     def delete(self, table: str, key: Json) -> None:
         row = self._read_row(table, key)
@@ -220,6 +224,8 @@ class Journal:
         """Undo an edit, or the newest one that is not undone. Return the edit that was undone."""
         self._store.settle_write_backs()
         chosen = self.get(edit_id) if edit_id is not None else self._get_newest_undoable()
+        if chosen.is_redaction:
+            return self._undo_redaction(self._get_undoable(chosen.id))
         foreign_changes = [change for change in chosen.changes if change.table == FOREIGN_TABLE]
         with self._prepare_foreign_undo(chosen, foreign_changes) as undo_foreign, self._store.transaction():
             edit = self._get_undoable(chosen.id)
@@ -232,10 +238,20 @@ class Journal:
                 undo_foreign(pending)
         return edit
 
+    def _undo_redaction(self, edit: Edit) -> Edit:
+        if edit.kind == UNDO:
+            raise Refused("This cannot be undone. Run `backscroll leaks redact` to redact the values again.")
+        run = self._store.leaks.redactions.begin_undo(cast("int", edit.changes[0].key))
+        for _ in run.steps():
+            pass
+        return edit
+
     def undo_all(self, edit_ids: Iterable[int]) -> list[Edit]:
         """Undo several edits, newest first, all or none. Edits of foreign stores are undone one by one."""
         edits = [self.get(edit_id) for edit_id in sorted(edit_ids, reverse=True)]
-        is_local = all(change.table != FOREIGN_TABLE for edit in edits for change in edit.changes)
+        is_local = all(
+            change.table not in (FOREIGN_TABLE, REDACTIONS_TABLE) for edit in edits for change in edit.changes
+        )
         with self._store.transaction() if is_local else nullcontext():
             return [self.undo(edit.id) for edit in edits]
 
@@ -319,8 +335,11 @@ class Journal:
             )
 
     def _survives_purge(self, item: dict[str, Json], session: int) -> bool:
-        """Return whether a row stays when the session is purged: it is another session's row, or a shared fact."""
+        """Return whether a row stays when the session is purged: it is another session's row, a shared fact, or a
+        redaction."""
         table, key = item["table"], item["key"]
+        if table == REDACTIONS_TABLE:
+            return True
         if table == "facts":
             return self._store.row(_SELECT_SHARED_FACT, key, session) is not None
         if isinstance(key, list):

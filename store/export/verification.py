@@ -22,12 +22,19 @@ if TYPE_CHECKING:
     from store.model.session import Session
     from store.store import Store
 
-StoreComparison = Literal["same", "heading", "text", "records", "missing", "unknown"]
+StoreComparison = Literal["same", "heading", "text", "records", "redacted", "missing", "unknown"]
 """Says how a file and the session in the store compare:
 
 "same": exporting the session again gives the same bytes. "heading": only the heading differs, which has the title,
 tags, notes and summary. "text": the conversation differs. "records": the store has other records of the session.
+"redacted": leaked values were removed from its records since, or were restored.
 "missing": the store does not have the session. "unknown": the receipt does not say enough.
+"""
+
+
+_SELECT_REDACTED = """
+    select 1 from redacted_places join entries on entries.record = redacted_places.record
+    where redacted_places.record is not null and entries.session = ? limit 1
 """
 
 
@@ -85,7 +92,7 @@ def compare_with_store(store: Store, data: bytes, receipt: FoundReceipt) -> Stor
     if {source.session_id: source.sha256 for source in reader.sources.values()} != {
         name: digest for name, (_, digest) in digests.items()
     }:
-        return "records"
+        return "redacted" if _is_redacted(store, session) else "records"
     ending = format_ending(options.format, receipt.text)
     return _compare_bytes(data, b"".join(pieces[:1]), b"".join(pieces[1:]) + ending)
 
@@ -94,6 +101,11 @@ def _compare_bytes(data: bytes, heading: bytes, rest: bytes) -> StoreComparison:
     if data == heading + rest:
         return "same"
     return "heading" if data.endswith(rest) else "text"
+
+
+def _is_redacted(store: Store, session: Session) -> bool:
+    """Return whether records of a session were changed by a redaction, or by its undo."""
+    return store.row(_SELECT_REDACTED, session.key) is not None
 
 
 def _find_session(store: Store, session_id: str) -> Session | None:

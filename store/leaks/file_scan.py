@@ -28,8 +28,8 @@ CHUNK_BYTES = 2 * 1024 * 1024
 MAX_FILE_BYTES = 8 * 1024 * 1024 * 1024
 """A larger file is not scanned. It would take minutes, and a sparse one could have any size."""
 
-_BEGINNING_BYTES = 8192
-_SQLITE_MAGIC = b"SQLite format 3\0"
+BEGINNING_BYTES = 8192
+SQLITE_MAGIC = b"SQLite format 3\0"
 _ARCHIVES = {
     b"PK\x03\x04": "a zip archive",
     b"\x1f\x8b": "compressed with gzip",
@@ -105,11 +105,11 @@ class FileScan:
     def find_in_file(self, path: Path) -> Iterator[FoundValue]:
         """Yield what is found in a file. Count it, or name it as not scanned."""
         with open_regular_file(path) as file:
-            beginning = file.read(_BEGINNING_BYTES)
+            beginning = file.read(BEGINNING_BYTES)
             size = os.fstat(file.fileno()).st_size
-            if beginning.startswith(_SQLITE_MAGIC):
+            if beginning.startswith(SQLITE_MAGIC):
                 yield from self._find_in_database(path)
-            elif reason := _say_why_not(beginning, size):
+            elif reason := say_why_not(beginning, size):
                 self.not_scanned.append(NotScanned(str(path), reason))
                 return
             else:
@@ -201,7 +201,7 @@ def is_side_file(path: Path) -> bool:
     return dash == "-" and kind in ("wal", "shm", "journal") and path.with_name(name).is_file()
 
 
-def _say_why_not(beginning: bytes, size: int) -> str:
+def say_why_not(beginning: bytes, size: int) -> str:
     """Say why a file cannot be looked into, or nothing if it can."""
     for magic, reason in _ARCHIVES.items():
         if beginning.startswith(magic):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from store.errors import BadValue, NotFound
@@ -15,6 +16,7 @@ from store.model.session import entry_id
 from store.text.validate import encode, utc_timestamp, validate_text
 
 if TYPE_CHECKING:
+    from store.leaks.redaction.redactions import Redactions
     from store.store import Store
 
 _SELECT_PLACES = """
@@ -38,6 +40,13 @@ class Leaks:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    @cached_property
+    def redactions(self) -> Redactions:
+        """Removes leaked values from every place."""
+        from store.leaks.redaction.redactions import Redactions
+
+        return Redactions(self._store)
 
     def begin_scan(self, *, is_idle: bool = False) -> StoreScan:
         """Return a scan of everything that is not scanned yet. An idle one leaves out what takes long."""

@@ -165,7 +165,7 @@ class StoreScan:
         self.texts += 1
         if record is None:
             parts = self._store.chains.entry(session, seq).parts
-            data = "\n".join([text, *(string for part in parts for string in _list_strings(part))]).encode(
+            data = "\n".join([text, *(string for part in parts for string in list_strings(part))]).encode(
                 "utf-8", "surrogatepass"
             )
         else:
@@ -343,7 +343,7 @@ def _find_field(entries: list[Entry], value: str, start: int) -> tuple[Entry, st
 def list_field_texts(entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield every text that an entry shows, with the name of its field."""
     for part in entry.parts:
-        for string in _list_strings(part):
+        for string in list_strings(part):
             yield _FIELD_NAMES.get(type(part), "other"), string
     yield "text", entry.text
 
@@ -357,7 +357,7 @@ _FIELD_NAMES: dict[type, str] = {
 }
 
 
-def _list_strings(part: object) -> Iterator[str]:
+def list_strings(part: object) -> Iterator[str]:
     """Yield every text in a part, however deep."""
     match part:
         case Text() | Thinking():

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 FOREIGN_TABLE = "@foreign"
 """Is the table name in an edit that changed a row of a foreign store by write-back."""
 
+REDACTIONS_TABLE = "redactions"
+"""Is the table name in an edit that redacted values, or restored them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -135,6 +138,11 @@ class Edit:
     undone_by: int | None
     blanked: bool = False
     "Is true when a purge removed the values of this edit."
+
+    @property
+    def is_redaction(self) -> bool:
+        """Is true for a redaction and its undo. They change files, too."""
+        return any(change.table == REDACTIONS_TABLE for change in self.changes)
 
 
 class EditLabels(NamedTuple):

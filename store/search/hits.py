@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from store.conversations.parts import decode_thoughts
 from store.database.progress import Notify, ProgressNotifier
-from store.model.entry import Part, ToolCall, ToolResult, readable_text
+from store.model.entry import Entry, Part, ToolCall, ToolResult, readable_text
 from store.model.knowledge import Hit
 from store.model.session import entry_id
 from store.search.complete import Vocabulary
@@ -128,9 +128,16 @@ class Search:
 
     def build_rows(self, session: int) -> tuple[list[IndexRow], list[IndexRow]]:
         """Return the rows of a session for the conversation index and for the tool index."""
+        return self._build_rows(self._store.chains.entries(session))
+
+    def build_rows_of(self, entries: Sequence[int]) -> tuple[list[IndexRow], list[IndexRow]]:
+        """Return the rows of some entries, by their keys."""
+        return self._build_rows(entry for _, entry in self._store.chains.entries_by_keys(entries))
+
+    def _build_rows(self, entries: Iterable[Entry]) -> tuple[list[IndexRow], list[IndexRow]]:
         conversation: list[IndexRow] = []
         tools: list[IndexRow] = []
-        for entry in self._store.chains.entries(session):
+        for entry in entries:
             if entry.inherited or entry.kind not in INDEXED_KINDS:
                 continue
             if (text := conversation_text(entry.text, entry.parts)) is not None:

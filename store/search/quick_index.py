@@ -57,7 +57,7 @@ def clear_index_if_unused(store: Store) -> None:
     """Clear the quick index once every session is read."""
     ((has_unread,), (has_text,)) = store.row(_HAS_UNREAD), store.row(_HAS_TEXT)
     if has_text and not has_unread:
-        _clear_index(store)
+        clear_index(store)
 
 
 def clear_index_if_unread(store: Store, session: int) -> None:
@@ -66,10 +66,11 @@ def clear_index_if_unread(store: Store, session: int) -> None:
     Removing the words of one session would need its text, which is not stored.
     """
     if store.row("select 1 from sessions where key = ? and depth = 'text'", session):
-        _clear_index(store)
+        clear_index(store)
 
 
-def _clear_index(store: Store) -> None:
+def clear_index(store: Store) -> None:
+    """Clear the whole quick index. The words of sessions that are not read yet cannot be found until they are."""
     with store.transaction(durable=False) as connection:
         connection.execute("insert into skims_fts (skims_fts) values ('delete-all')")
 

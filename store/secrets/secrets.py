@@ -15,6 +15,13 @@ from store.errors import BadValue, ChangedMeanwhile, NotFound, SecretDamaged, Se
 from store.model.knowledge import ExposedSecret, SecretInfo
 from store.model.session import Session
 from store.secrets.crypto import DataKey, SealContext, read_key_id
+from store.secrets.redacted_values import (
+    HAS_SEALED,
+    find_damaged_values,
+    open_redacted_value,
+    reseal_redacted_values,
+    seal_redacted_value,
+)
 from store.secrets.vault import (
     VAULT_COLUMNS,
     KeyWrapping,
@@ -183,6 +190,16 @@ class Secrets:
         connection.execute("delete from secrets")
         connection.executemany(f"insert into secrets ({_COLUMNS}) values (?, ?, ?, ?, ?, ?)", rows)
 
+    # ── redacted values ───────────────────────────────────────────────────────────────────────────
+
+    def seal_redacted(self, redaction: int, fingerprint: str, text: str) -> None:
+        """Seal a value that a redaction removes. It is not listed among the secrets."""
+        seal_redacted_value(self._store, self._vault, redaction, fingerprint, text)
+
+    def open_redacted(self, redaction: int, fingerprint: str) -> str | None:
+        """Return a value that a redaction removed, or None if it was forgotten."""
+        return open_redacted_value(self._store, self._vault, redaction, fingerprint)
+
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -252,9 +269,10 @@ class Secrets:
                 "update secrets set sealed = ? where session = ? and key = ? and version = ?",
                 (new.data_key.seal(value, context), session, key, version),
             )
+        redacted = reseal_redacted_values(self._store, old_row, old_key, new.row, new.data_key)
         self._raise_if_damaged(new.row, new.data_key)
         self.scrub()
-        return len(versions)
+        return len(versions) + redacted
 
     def find_inconsistencies(self) -> list[str]:
         """Return a sentence for each problem that is visible without opening a secret."""
@@ -284,7 +302,7 @@ class Secrets:
         )
         if keys > 1:
             yield f"The vault has {keys} current keys. Restore a backup."
-        if sealed and not keys:
+        if (sealed or self._store.row(HAS_SEALED)) and not keys:
             yield str(missing_vault_key())
         for session_id, key, count in self._store.rows(
             "select sessions.id, secrets.key, count(*) from secrets join sessions on sessions.key = secrets.session"
@@ -321,6 +339,7 @@ class Secrets:
                     data_key.open(sealed, SealContext(row.store, session_id, key, version))
             except SecretDamaged:
                 yield f"{subject} cannot be opened: it was damaged, or moved from another row."
+        yield from find_damaged_values(self._store, row, data_key)
 
     def _raise_if_damaged(self, row: VaultRow, data_key: DataKey) -> None:
         for problem in self._find_damaged(row, data_key):

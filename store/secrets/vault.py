@@ -35,6 +35,8 @@ Protection = Literal["none"] | KeySource
 VAULT_COLUMNS = "vault.key_id, vault.store, vault.wrapped, vault.kdf"
 """The columns of a VaultRow."""
 
+_HAS_SEALED = "select 1 from secrets union all select 1 from redacted_values where sealed is not null limit 1"
+
 _KEYRING_ENTRY = ("backscroll", "vault")
 
 
@@ -128,7 +130,9 @@ class Vault:
         """Return the data key within a transaction. For the first secret, create it and wrap it with the key file."""
         row = self.read_row()
         if row is None:
-            if self._store.row("select 1 from secrets"):
+            if self._store.row(
+                "select 1 from secrets union all select 1 from redacted_values where sealed is not null"
+            ):
                 raise missing_vault_key()
             row = self.create(KeyWrapping.by_key_file()).row
         return row, self.open_data_key(row)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import ELOOP
 from typing import TYPE_CHECKING
 
-from store.errors import Busy, WriteFailed
+from store.database.file_lock import hold_file_lock
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -17,22 +14,6 @@ if TYPE_CHECKING:
 
 @contextmanager
 def sync_lock(store: Store) -> Iterator[None]:
-    """Hold the lock while a sync runs, across processes. The system releases it when the process dies."""
-    handle = _open_lock_file(f"{store.path}.sync")
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Busy("Another sync of this store is running. Try again when it is done.") from None
+    """Hold the lock while a sync runs, across processes."""
+    with hold_file_lock(f"{store.path}.sync", "Another sync of this store is running. Try again when it is done."):
         yield
-    finally:
-        os.close(handle)
-
-
-def _open_lock_file(path: str) -> int:
-    """Open the lock file, or create it. A link is not followed: it could create a file anywhere."""
-    try:
-        return os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        reason = "it is a link" if error.errno == ELOOP else error.strerror
-        raise WriteFailed(f"The lock file {path} cannot be used: {reason}. Remove it or check its folder.") from None

@@ -5,11 +5,16 @@ Most of the time nothing changed. Then no module that reads or saves sessions is
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Set
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from store.errors import Busy
+from store.sources import load_source
+from store.sources.kit.locator import is_url, parse_location
+from store.sources.kit.private_copy import sweep_abandoned_copies
 from store.sync.lock import sync_lock
 from store.sync.targets import Progress, Report, Target, report_if_unchanged
 from store.sync.tuning import collect_garbage_rarely
@@ -30,6 +35,7 @@ def sync_targets(
     Sessions whose native ids are in `priority_ids` are read first. The set may grow while the sync runs. `processes`
     may have been prepared to read.
     """
+    sweep_abandoned_copies()
     with sync_lock(store), collect_garbage_rarely(), ExitStack() as cleanup:
         remaining = _clear_stamps_on_exit(targets, cleanup)
         unchanged: dict[Target, Report] = {}
@@ -50,3 +56,18 @@ def _clear_stamps_on_exit(targets: Iterable[Target], cleanup: ExitStack) -> Iter
     for target in targets:
         cleanup.callback(target.clear_stamp)
         yield target
+
+
+def sync_known_stores(store: Store) -> None:
+    """Read the known stores that have changed, after a redaction has rewritten some of their files.
+
+    Nothing is new in these files, but their stamps are. If a sync is running, it does that.
+    """
+    targets = []
+    for name, locator in store.rows("select kind, locator from sources order by key"):
+        source = load_source(name)
+        if source is not None and not is_url(locator) and os.path.exists(locator):
+            targets.append(Target(source, *parse_location(locator)))
+    with suppress(Busy):
+        for _ in sync_targets(store, targets):
+            pass

@@ -19,6 +19,11 @@ _SELECT_STORED = """
     from entries left join records on records.key = entries.record
     where entries.session = ? and entries.seq >= 0 order by entries.seq
 """
+_SELECT_REDACTED = """
+    select entries.seq, redacted_places.original, redacted_places.redacted
+    from redacted_places join entries on entries.record = redacted_places.record
+    where redacted_places.record is not null and entries.session = ? and entries.seq >= 0
+"""
 
 
 class SessionWriter:
@@ -35,9 +40,18 @@ class SessionWriter:
             [] if is_append else store.rows(_SELECT_STORED, session.key)
         )
         "Holds the digest of each stored entry, whether it begins a turn, whether it is inherited, and its tokens."
+        self._redacted = self._load_redacted() if self._stored else {}
+        "Holds the digests that the record of an entry has had before and after it was redacted, by seq."
         self._position = 0
         self._corrections: dict[int, Correction] = {}
         "Maps seqs to what a newer reader, or one that knows more files, says otherwise than the store."
+
+    def _load_redacted(self) -> dict[int, set[bytes]]:
+        redacted: dict[int, set[bytes]] = {}
+        if self.store.row("select 1 from redacted_places where record is not null limit 1"):
+            for seq, *digests in self.store.rows(_SELECT_REDACTED, self.session.key):
+                redacted.setdefault(seq, set()).update(digests)
+        return redacted
 
     def write(self, batch: Batch) -> None:
         if batch.begins_with_parent:
@@ -73,7 +87,11 @@ class SessionWriter:
         follows a record may show what it is."""
         digest, begins_turn, *_ = self._stored[self._position]
         is_same_turn = self._extend_only or entry.begins_turn() == bool(begins_turn)
-        return entry.record is not None and is_same_turn and compute_digest(entry.record.data) == digest
+        if entry.record is None or not is_same_turn:
+            return False
+        read = compute_digest(entry.record.data)
+        # A file in which a value was not redacted, or was restored, still has the same record.
+        return read == digest or read in self._redacted.get(self._position, ())
 
     def finish(self) -> None:
         """Follow the source where it has less than the store, or says something else about the same records."""

@@ -63,6 +63,23 @@ def find_processes_running(program: str) -> Iterator[tuple[int, list[str]]]:
                 yield int(path.parent.name), arguments
 
 
+def find_agents_of(program: str, path: Path) -> list[int]:
+    """Return the processes that run a program and may use a file: their environment names a folder that it is in.
+
+    This is mostly HOME. A process whose environment cannot be read may use any file.
+    """
+    return [pid for pid, _ in find_processes_running(program) if _names_folder_of(pid, path)]
+
+
+def _names_folder_of(pid: int, path: Path) -> bool:
+    try:
+        variables = (PROC / str(pid) / "environ").read_bytes().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return True
+    folders = [value for _, _, value in (variable.partition("=") for variable in variables) if len(value) > 1]
+    return any(folder.startswith("/") and path.is_relative_to(folder) for folder in folders)
+
+
 def is_running(pid: int) -> bool:
     """Return whether a process with this id exists."""
     if pid <= 0:

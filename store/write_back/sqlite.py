@@ -342,6 +342,7 @@ def _open_for_writing(locator: str, exclusive: bool) -> Iterator[SqliteRows]:
     uri = f"{Path(locator).absolute().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT_SECONDS)) as connection:
         connection.execute("pragma foreign_keys = on")
+        connection.execute("pragma secure_delete = on")
         connection.execute("pragma temp_store = memory")
         connection.execute("begin exclusive" if exclusive else "begin immediate")
         deadline = time.monotonic() + (MAX_EXCLUSIVE_SECONDS if exclusive else MAX_TRANSACTION_SECONDS)

@@ -485,15 +485,8 @@ def die_while_pushing(report: Reporter, path: str, steps: int, undo: bool = Fals
     Report the number of steps if there are fewer.
     """
     counter = _die_before_statement(steps)
-
-    def count_file_change(event: str, arguments: tuple[Any, ...]) -> None:
-        is_reading = event == "open" and not (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR)
-        if event in _FILE_EVENTS and not is_reading and next(counter) == steps:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.dont_write_bytecode = True  # the number of steps must not depend on what was compiled before
     with Store.open(path) as store:
-        sys.addaudithook(count_file_change)
+        _die_before_file_change(counter, steps)
         if undo:
             store.journal.undo()
         else:
@@ -501,7 +494,35 @@ def die_while_pushing(report: Reporter, path: str, steps: int, undo: bool = Fals
         report(next(counter) - 1)
 
 
+def die_while_redacting(report: Reporter, path: str, steps: int, undo: bool = False) -> None:
+    """Redact the certain leaks, or undo that, and die before one of the statements or changes of a file.
+
+    Report the number of steps if there are fewer.
+    """
+    counter = _die_before_statement(steps)
+    with Store.open(path) as store:
+        redactions = store.leaks.redactions
+        certain = [leak.fingerprint for leak in store.leaks.list_leaks() if leak.tier == "certain"]
+        run = redactions.begin_undo(redactions.list_all()[0].id) if undo else redactions.begin(certain)
+        _die_before_file_change(counter, steps)
+        for _ in run.steps():
+            pass
+        report(next(counter) - 1)
+
+
 _FILE_EVENTS = frozenset(["open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"])
+
+
+def _die_before_file_change(counter: Iterator[int], steps: int) -> None:
+    """Count the changes of files from now on, and die before one of them."""
+
+    def count_file_change(event: str, arguments: tuple[Any, ...]) -> None:
+        is_reading = event == "open" and not (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR)
+        if event in _FILE_EVENTS and not is_reading and next(counter) == steps:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.dont_write_bytecode = True  # the number of steps must not depend on what was compiled before
+    sys.addaudithook(count_file_change)
 
 
 def _die_before_statement(statements: int) -> Iterator[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from hypothesis import given
 from hypothesis import strategies as st
 from textual._cells import cell_width_to_column_index
@@ -18,5 +16,4 @@ def test_the_column_of_a_cell_is_the_same(line: str, cell: int) -> None:
 
 
 def test_the_editor_uses_it() -> None:
-    import_module("tui.widgets.text_editor")
     assert _wrapped_document.cell_width_to_column_index is find_column  # type: ignore[attr-defined]

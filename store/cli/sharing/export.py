@@ -106,6 +106,7 @@ _COMPARISONS: dict[StoreComparison, str] = {
     "heading": "The conversation is that of the store, but title, tags, notes or summary differ.",
     "text": "Its text differs from the session in the store.",
     "records": "The store has other records of this session.",
+    "redacted": "The store has other records of this session: leaked values were redacted or restored since.",
     "missing": "The store does not have this session.",
     "unknown": "Its receipt does not say what it was made from.",
 }

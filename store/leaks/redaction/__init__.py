@@ -1,0 +1,1 @@
+"""This package removes secrets from every place where they lie, with a way back."""

@@ -1,0 +1,132 @@
+"""Checks with a sample of every source that a value disappears from the agent's store, and comes back by an undo."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from foreign_databases import PINGU_SCHEMA, add_pingu_session, execute_sql, make_database, pingu_raw_message, sync_paths
+from planted_secrets import GROQ_KEY, digest_files, find_in_files, find_in_store, make_old, redact, scan, undo
+from source_samples import SAMPLES
+from store_integrity import find_faults
+
+from store.sources.kit.sqlite import is_sqlite
+from store.store import Store
+from store.write_back.sqlite import quote_name
+
+_COUNT_SESSIONS = "select count(*), count(*) filter (where relation is 'superseded') from sessions"
+
+
+def plant(sample: Path, word: str) -> None:
+    """Replace a word by the key in every file and every column of a sample."""
+    for path in [sample] if sample.is_file() else [path for path in sample.rglob("*") if path.is_file()]:
+        if is_sqlite(path):
+            _plant_in_database(path, word)
+        else:
+            path.write_bytes(path.read_bytes().replace(word.encode(), GROQ_KEY.encode()))
+        make_old(path)
+
+
+def _plant_in_database(path: Path, word: str) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("pragma foreign_keys = off")
+        tables = "select name from sqlite_master where type = 'table' and sql like 'create table%'"
+        for (table,) in database.execute(tables).fetchall():
+            for _, column, _, _, _, key in database.execute(f"pragma table_info({quote_name(table)})").fetchall():
+                if not key:
+                    name = quote_name(column)
+                    database.execute(
+                        f"update {quote_name(table)} set {name} = iif(typeof({name}) = 'blob',"
+                        f" cast(replace(cast({name} as text), ?1, ?2) as blob), replace({name}, ?1, ?2))"
+                        f" where instr(cast({name} as text), ?1) > 0",
+                        (word, GROQ_KEY),
+                    )
+    for suffix in ("-wal", "-shm"):
+        assert not path.with_name(path.name + suffix).exists()
+
+
+def choose_word(sample: Path, folder: Path) -> str:
+    """Return a word that somebody said in the sample, and that is in no id."""
+    with Store.open(folder / "chosen.db") as store:
+        sync_paths(store, sample)
+        said = " ".join(text for (text,) in store.rows("select text from entries where role in ('user', 'assistant')"))
+        ids = repr(store.rows("select id, native_id, cwd, model from sessions")) + str(sample)
+        kinds = repr(store.rows("select distinct kind, role, author from entries"))
+    files = [path for path in sample.rglob("*") if path.is_file()] if sample.is_dir() else [sample]
+    names = b" ".join(name for path in files for name in re.findall(rb'"\w+"', path.read_bytes()))
+    words = [word for word in re.findall(r"[A-Za-z]{5,}", said) if word not in ids + kinds]
+    return max((word for word in words if word.encode() not in names), key=len)
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_the_value_leaves_every_source_and_comes_back(name: str, store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    sample = SAMPLES[name](folder)
+    plant(sample, choose_word(sample, tmp_path))
+    sync_paths(store, sample)
+    before, faults = digest_files(folder), find_faults(store.path)
+    counted = store.row(_COUNT_SESSIONS)
+    report = redact(store, scan(store)["groq-key"].fingerprint)
+    assert report.left == ()
+    assert find_in_files([folder], GROQ_KEY) == []
+    assert find_in_store(store, GROQ_KEY) == []
+    sync_paths(store, sample)
+    again = sync_paths(store, sample)
+    assert (again.new, again.updated) == (0, 0)
+    assert store.row(_COUNT_SESSIONS) == counted
+    assert undo(store, report.id).left == ()
+    assert digest_files(folder) == before
+    sync_paths(store, sample)
+    assert store.row(_COUNT_SESSIONS) == counted
+    assert find_faults(store.path) == faults
+
+
+# ── databases ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def pingu(tmp_path: Path) -> Path:
+    (tmp_path / "agent").mkdir()
+    path = make_database(tmp_path / "agent" / "pingu.db", PINGU_SCHEMA)
+    add_pingu_session(path, "s", (f"use {GROQ_KEY}", pingu_raw_message("ok")))
+    make_old(path)
+    return path
+
+
+def test_rows_that_the_agent_added_since_stay_when_values_are_restored(store: Store, pingu: Path) -> None:
+    sync_paths(store, pingu)
+    report = redact(store, scan(store)["groq-key"].fingerprint)
+    execute_sql(pingu, "update sessions set title = 'written by the agent'")
+    make_old(pingu)
+    assert undo(store, report.id).left == ()
+    assert GROQ_KEY.encode() in pingu.read_bytes()
+    assert b"written by the agent" in pingu.read_bytes()
+
+
+def test_a_database_that_is_open_is_left(store: Store, pingu: Path) -> None:
+    sync_paths(store, pingu)
+    fingerprint = scan(store)["groq-key"].fingerprint
+    digest = digest_files(pingu.parent)
+    with closing(sqlite3.connect(pingu)) as other:
+        other.execute("begin")
+        other.execute("select * from sessions").fetchall()
+        report = redact(store, fingerprint)
+        assert [(place.path, bool(place.problem)) for place in report.left] == [(str(pingu), True)]
+    assert digest_files(pingu.parent) == digest
+    assert report.state == "running"
+
+
+def test_the_sealed_copy_of_a_database_has_no_value_and_goes_when_values_are_forgotten(
+    store: Store, pingu: Path
+) -> None:
+    sync_paths(store, pingu)
+    report = redact(store, scan(store)["groq-key"].fingerprint)
+    (copy,) = Path(f"{store.path}.backups", "redactions").iterdir()
+    assert GROQ_KEY.encode() not in copy.read_bytes()
+    assert copy.stat().st_mode & 0o077 == 0
+    store.leaks.redactions.forget(report.id)
+    assert not copy.exists()
