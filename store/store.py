@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from store.search.hits import Search
     from store.search.saved_searches import SavedSearches
     from store.secrets.secrets import Secrets
+    from store.team.team import Team
     from store.usage.statistics import UsageStatistics
     from store.write_back.service import WriteBack
 
@@ -460,6 +461,12 @@ class Store(AgentMethods):
         from store.agent_api.aio import AsyncStore
 
         return AsyncStore(self)
+
+    @cached_property
+    def team(self) -> Team:
+        from store.team.team import Team
+
+        return Team(self)
 
     @cached_property
     def write_back(self) -> WriteBack:

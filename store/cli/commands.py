@@ -50,6 +50,7 @@ COMMANDS = {
     "skill": "store.cli.agents.skill:skill",
     "secrets": "store.cli.secrets:secrets",
     "leaks": "store.cli.leaks:leaks",
+    "team": "store.cli.team.commands:team",
     "publish": "store.cli.sharing.published:publish",
     "published": "store.cli.sharing.published:published",
     "resolve": "store.cli.sharing.published:resolve",

@@ -36,6 +36,11 @@ _TAGS_SQL = "select session, name from tags where session in (select value from 
 _SUMMARIES_SQL = """
     select session, text, up_to_turn from summaries where current = 1 and session in (select value from json_each(?))
 """
+_OWNERS_SQL = """
+    select team_shares.session, team_machines.name, team_machines.machine from team_shares
+    join team_machines on team_machines.machine = substr(team_shares.id, 1, instr(team_shares.id, '/') - 1)
+    where ended_at is null and team_shares.session in (select value from json_each(?))
+"""
 _ENDS_SQL = "select key, seq from entries where key in (select value from json_each(?))"
 
 
@@ -48,6 +53,8 @@ def sessions_to_json(store: Store, page: Sequence[Session]) -> list[JsonObject]:
         tags.setdefault(key, []).append(name)
     ends = encode([key for session in page for key in (session.head, session.tail) if key is not None]).decode()
     positions = dict(store.rows(_ENDS_SQL, ends))
+    ids = encode([session.id for session in page]).decode()
+    owners = {session: (name, machine) for session, name, machine in store.rows(_OWNERS_SQL, ids)}
     costs = store.usage.session_costs([session.key for session in page])
     return [
         _session_to_json(
@@ -56,6 +63,7 @@ def sessions_to_json(store: Store, page: Sequence[Session]) -> list[JsonObject]:
             tags.get(session.key, []),
             positions,
             costs[session.key].own if session.key in costs else None,
+            owners.get(session.id, (None, None)),
         )
         for session in page
     ]
@@ -72,6 +80,7 @@ def _session_to_json(
     tags: list[str],
     positions: dict[int, int],
     usage: Figures | None,
+    owner: tuple[str | None, str | None],
 ) -> JsonObject:
     """Convert a session. `positions` are the positions of the first and last entries, by the keys of the entries."""
     head, tail = (
@@ -100,6 +109,8 @@ def _session_to_json(
         "tags": tags,
         "pinned": bool(session.pinned),
         "archived": bool(session.archived),
+        "owner": owner[0],
+        "machine": owner[1],
         "deleted": bool(session.deleted),
         "gone": bool(session.gone),
         "status": find_status(session, datetime.now(UTC)),
@@ -267,7 +278,14 @@ def changed_file_to_json(file: ChangedFile) -> JsonObject:
 
 
 def note_to_json(note: Note) -> JsonObject:
-    return {"id": note.id, "entry": note.entry, "text": note.text, "at": note.created_at}
+    return {
+        "id": note.id,
+        "entry": note.entry,
+        "text": note.text,
+        "at": note.created_at,
+        "author": note.author,
+        "comment": note.is_comment,
+    }
 
 
 def summary_to_json(summary: Summary) -> JsonObject:

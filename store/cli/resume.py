@@ -61,7 +61,8 @@ def resume(session_id: str | None, only_print: bool, folder: Path | None, fork: 
 
 
 def _plan_resume(session: Session, folder: Path | None, fork: bool, skip_permissions: bool) -> ResumePlan:
-    plan = plan_resume(session, folder, fork=fork)
+    owner = cli_context().store.team.find_owner(session.id)
+    plan = plan_resume(session, folder, fork=fork, owner=owner)
     if not skip_permissions:
         return plan
     if plan.command and not plan.skip_permission_flags:

@@ -157,7 +157,8 @@ def _list_notes(notes: list[Note], as_json: bool) -> None:
         output.emit_json({"notes": [json_output.note_to_json(note) for note in notes]})
         return
     rows: list[list[Span]] = [
-        [TerminalText(str(note.id), "name"), format_age(note.created_at), note.entry or "", note.text] for note in notes
+        [TerminalText(str(note.id), "name"), format_age(note.created_at), note.entry or "", note.signed_text]
+        for note in notes
     ]
     output.print_table(["number", ":age", "entry", "note"], rows)
     if not notes:

@@ -90,7 +90,7 @@ def show(
     _write_header(session, session_json)
     for note in notes:
         where = f" on {note.entry}" if note.entry else ""
-        write(TerminalText(f"note {note.id}{where}", "quiet"), f"  {note.text}")
+        write(TerminalText(f"note {note.id}{where}", "quiet"), f"  {note.signed_text}")
     for turn in turns:
         _write_turn(turn)
 

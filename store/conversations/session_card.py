@@ -44,6 +44,8 @@ def read_session_card(store: Store, key: int) -> SessionCard:
             secret_names=tuple(sorted(names)),
             tags=tuple(store.notes.tags(session)),
             notes=tuple(store.notes.notes(session)),
+            owner=store.team.find_owner(session.id),
+            shared_with=store.team.find_audience(session.id),
         )
 
 

@@ -306,11 +306,13 @@ class Sessions:
         with self._store.transaction() as connection:
             for session in self._with_superseded(sessions):
                 self._store.chains.reassign_shared_entries(session.key)
+                is_received = bool(self._store.team.find_owner(session.id))
                 self._delete_rows(session.key)
-                connection.execute(
-                    "insert or replace into tombstones (source, native_id, purged_at) values (?, ?, ?)",
-                    (session.source, session.native_id, utc_timestamp()),
-                )
+                if not is_received:  # the same conversation may be on this machine, too
+                    connection.execute(
+                        "insert or replace into tombstones (source, native_id, purged_at) values (?, ?, ?)",
+                        (session.source, session.native_id, utc_timestamp()),
+                    )
         self._store.search.optimize()
         for session in sessions:
             self._store.published.purge_session(session.key)

@@ -129,7 +129,7 @@ class Timelines:
         """
         positions: list[EntryPosition] = []
         notes = self._store.notes.by_session_key(session)
-        noted_seqs = {note.entry_seq for note in notes if pattern.search(note.text)}
+        noted_seqs = {note.entry_seq for note in notes if pattern.search(note.signed_text)}
         (last_seq,) = self._store.row(_LAST_ENTRY_SEQ, session)
         for first_seq in range(-1, last_seq + 1, PAGE_ENTRIES):
             if stop():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from store.database.leak_tables import LEAKS, REDACTIONS
 from store.database.memory_tables import FACT_PROPOSALS, MEMORY_FILES
 from store.database.migration_set import Database, MigrationSet
+from store.database.team_tables import TEAM
 
 migrations = MigrationSet("backscroll")
 
@@ -142,6 +143,11 @@ def m023_fact_proposals(db: Database) -> None:
 @migrations.add
 def m024_redactions(db: Database) -> None:
     _execute(db, REDACTIONS)
+
+
+@migrations.add
+def m025_team(db: Database) -> None:
+    _execute(db, TEAM)
 
 
 CONVERSATIONS = """

@@ -15,7 +15,7 @@ from store.config import require_setting
 from store.conversations.sessions import UNSEEN
 from store.errors import BadValue, ChangedMeanwhile, NotFound, Refused, StoreError
 from store.model.knowledge import Edit, Fact, user_scope
-from store.model.session import GLOBAL_SCOPE, Session, entry_id
+from store.model.session import GLOBAL_SCOPE, TEAM_SCOPE, Session, entry_id
 from store.text.validate import encode, utc_timestamp, validate_id, validate_integer, validate_text
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ class Facts:
         return list(map(_fact_from_row, self._store.rows(f"{_SELECT_FACTS} where {where} order by facts.id", *values)))
 
     def visible_to(self, *, source: str = "", app: str = "", user: str = "", session: str = "") -> list[Fact]:
-        """Return the facts that an agent may know: the global ones, and those of exactly these scopes."""
-        scopes = [GLOBAL_SCOPE]
+        """Return the facts that an agent may know: the global ones, those of the team, and those of these scopes."""
+        scopes = [GLOBAL_SCOPE, TEAM_SCOPE]
         scopes += [f"source:{source}"] if source else []
         scopes += [f"app:{app}"] if app else []
         scopes += [user_scope(app, user)] if user else []
@@ -337,8 +337,8 @@ def read_max_lines() -> int:
 def validate_scope(scope: str) -> str:
     kind, _, name = validate_id(scope, "scope").partition(":")
     last_name = name.partition("/")[2] if kind == "user" else name
-    if scope != GLOBAL_SCOPE and not (last_name and kind in ("source", "app", "user", "session")):
-        forms = "global, source:NAME, app:NAME, user:APP/USER or session:ID"
+    if scope not in (GLOBAL_SCOPE, TEAM_SCOPE) and not (last_name and kind in ("source", "app", "user", "session")):
+        forms = "global, team, source:NAME, app:NAME, user:APP/USER or session:ID"
         raise BadValue(f"No such scope: {scope[:80]!r}. Use {forms}.")
     return scope
 

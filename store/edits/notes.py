@@ -5,8 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from store.errors import BadValue, ChangedMeanwhile, NotFound
+from store.errors import BadValue, ChangedMeanwhile, NotFound, Refused
 from store.model.knowledge import Note
 from store.model.session import Session, entry_id
 from store.text.validate import utc_timestamp, validate_id, validate_integer, validate_text
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 _SELECT_NOTES = """
-    select notes.id, sessions.id, notes.entry_seq, notes.text, notes.created_at
+    select notes.id, sessions.id, notes.entry_seq, notes.text, notes.created_at, notes.author, notes.comment
     from notes join sessions on sessions.key = notes.session
 """
 _SELECT_ALL_TAGS = """
@@ -80,12 +81,19 @@ class Notes:
     # ── notes ─────────────────────────────────────────────────────────────────────────────────────
 
     def add_note(self, session: Session, text: str, entry_seq: int | None = None) -> Note:
-        note_text = _validate_note_text(text)
-        with self._store.journal.edit("note", session.key) as edit:
+        return self._insert_note("note", session, text, entry_seq)
+
+    def add_comment(self, session: Session, text: str, entry_seq: int | None = None) -> Note:
+        """Add a note that is sent to everybody who can read the session."""
+        return self._insert_note("comment", session, text, entry_seq, comment=uuid4().hex)
+
+    def _insert_note(self, kind: str, session: Session, text: str, entry_seq: int | None, **columns: str) -> Note:
+        columns |= {"text": _validate_note_text(text), "created_at": utc_timestamp()}
+        with self._store.journal.edit(kind, session.key) as edit:
             key = self._store.sessions.by_key(session.key).key
             if entry_seq is not None:
                 self._store.chains.entry(key, validate_integer(entry_seq, "entry"))
-            note_id = edit.insert("notes", session=key, entry_seq=entry_seq, text=note_text, created_at=utc_timestamp())
+            note_id = edit.insert("notes", session=key, entry_seq=entry_seq, **columns)
             return _note_from_row(self._store.row(f"{_SELECT_NOTES} where notes.id = ?", note_id))
 
     def add_note_to_all(self, sessions: Sequence[Session], text: str) -> None:
@@ -100,15 +108,21 @@ class Notes:
     def edit_note(self, note_id: int, text: str, seen: str | None = None) -> None:
         """Replace the text of a note. With `seen`, refuse if it is not the text any more, so that none is lost."""
         note_text = _validate_note_text(text)
-        with self._store.journal.edit("edit note", self._session_key(self.note(note_id))) as edit:
+        with self._store.journal.edit("edit note", self._session_key(self._own_note(note_id))) as edit:
             current = self.note(note_id).text
             if seen is not None and seen != current:
                 raise ChangedMeanwhile("The note was changed elsewhere.", current)
             edit.update("notes", note_id, text=note_text)
 
     def delete_note(self, note_id: int) -> None:
-        with self._store.journal.edit("unnote", self._session_key(self.note(note_id))) as edit:
+        with self._store.journal.edit("unnote", self._session_key(self._own_note(note_id))) as edit:
             edit.delete("notes", note_id)
+
+    def _own_note(self, note_id: int) -> Note:
+        note = self.note(note_id)
+        if note.author:
+            raise Refused(f"This comment is from {note.author}. Only {note.author} can change it.")
+        return note
 
     def note(self, note_id: int) -> Note:
         row = self._store.row(f"{_SELECT_NOTES} where notes.id = ?", validate_integer(note_id, "number of a note"))
@@ -151,5 +165,6 @@ def _validate_note_text(text: str) -> str:
 
 
 def _note_from_row(row: Sequence[Any]) -> Note:
-    note_id, session_id, seq, text, created_at = row
-    return Note(note_id, session_id, entry_id(session_id, seq) if seq is not None else None, text, created_at)
+    note_id, session_id, seq, text, created_at, author, comment = row
+    entry = entry_id(session_id, seq) if seq is not None else None
+    return Note(note_id, session_id, entry, text, created_at, author, comment is not None)

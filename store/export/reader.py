@@ -150,7 +150,7 @@ class DocumentReader:
             tuple((label, mask(value)) for label, value in details if value),
             tuple(map(mask, self.store.notes.tags(session))),
             mask(summary.text) if summary else "",
-            tuple(mask(note.text) for note in notes if note.entry is None),
+            tuple(mask(note.signed_text) for note in notes if note.entry is None),
             self.left_out,
             self._iter_document_turns(session, [note for note in notes if note.entry is not None]),
         )
@@ -246,7 +246,7 @@ class DocumentReader:
             yield from self._iter_entry_items(session, turn, entry, calls, paired)
             for note in notes:
                 if note.entry_seq == entry.seq:
-                    yield Notice(entry, "Note", self.mask(note.text))
+                    yield Notice(entry, "Note", self.mask(note.signed_text))
             started = [child for child in waiting if child.forked_at is not None and child.forked_at <= entry.seq]
             waiting = [child for child in waiting if child not in started]
             yield from self._iter_sub_agent_blocks(started)

@@ -124,6 +124,20 @@ def _describe_entry(reader: DocumentReader, turn: Turn, entry: Entry, records: d
     return value
 
 
+def describe_session(reader: DocumentReader, session: Session) -> dict[str, Any]:
+    """Return the fields of a session, masked if the reader masks."""
+    reader.enter_session(session)
+    return dict(reader.mask_json(_describe_session(reader, session)))
+
+
+def iter_described_entries(reader: DocumentReader, session: Session, after: int) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a session that follow a seq, as a file has them. Each has its record."""
+    for turn in reader.iter_turns(session):
+        for entry in turn.entries:
+            if entry.seq > after:
+                yield _describe_entry(reader, turn, entry, {})
+
+
 def _is_wanted(reader: DocumentReader, part: Part) -> bool:
     options = reader.options
     if isinstance(part, ToolCall | ToolResult):

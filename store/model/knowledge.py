@@ -72,6 +72,15 @@ class Note:
     entry: str | None
     text: str
     created_at: str
+    author: str = ""
+    "Is the member of the team who wrote it as a comment. Is empty for one's own notes and comments."
+    is_comment: bool = False
+    "Is true if everybody sees it who can read the session."
+
+    @property
+    def signed_text(self) -> str:
+        """The text, with its author if that is somebody else."""
+        return f"{self.author}: {self.text}" if self.author else self.text
 
     @property
     def entry_seq(self) -> int | None:

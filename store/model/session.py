@@ -21,6 +21,9 @@ DELEGATE_SEPARATOR = ":delegate:"
 GLOBAL_SCOPE = "global"
 """Is the scope of a fact that every agent may know."""
 
+TEAM_SCOPE = "team"
+"""Is the scope of a fact that every agent may know, on the machines of the whole team."""
+
 
 class Session(NamedTuple):
     """Describes one conversation.

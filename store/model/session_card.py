@@ -34,3 +34,7 @@ class SessionCard:
     "Names the secrets, including those that lie open in the agent's store. A card never holds a value."
     tags: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
+    owner: str = ""
+    "Is the member of the team who shares the session with this machine."
+    shared_with: tuple[str, ...] = ()
+    "Names the members with whom this machine shares it. `*` is everybody."

@@ -103,14 +103,22 @@ class ResumePlan:
 
 
 def plan_resume(
-    session: Session, folder: Path | None = None, *, fork: bool = False, flags: tuple[str, ...] = ()
+    session: Session,
+    folder: Path | None = None,
+    *,
+    fork: bool = False,
+    flags: tuple[str, ...] = (),
+    owner: str = "",
 ) -> ResumePlan:
     """Plan how to resume a session, or a fork of it that the agent makes.
 
     `folder` replaces the folder of the session. `flags` are appended to the command, for example
-    `skip_permission_flags`.
+    `skip_permission_flags`. `owner` names the member of the team who shares the session, whose agent is elsewhere.
     """
     source = sources.load_source(session.source)
+    if owner:
+        hint = f"The agent of this session is on a machine of {one_line(owner)}. Fork a turn, and resume the fork here."
+        return ResumePlan(session, source.label if source else one_line(session.source), None, None, hint)
     if source is None:
         hint = "This session was written with the Python library. Continue it in the program that wrote it."
         return ResumePlan(session, one_line(session.source), None, None, hint)

@@ -18,6 +18,8 @@ class Vocabulary(NamedTuple):
     folders: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
@@ -28,6 +30,8 @@ class Vocabulary(NamedTuple):
             "cwd": self.folders,
             "user": self.users,
             "channel": self.channels,
+            "owner": self.owners,
+            "machine": self.machines,
             "tool": self.tools,
             "tag": self.tags,
             "before": DATE_EXAMPLES,

@@ -20,6 +20,7 @@ _STATE_PHRASES = {
     "ended": "ended",
     "gone": "gone from its source",
     "expiring": "deleted by its agent soon",
+    "shared": "shared with your team",
 }
 _FILTER_PHRASES = {
     "agent": ("agent {}", "agent {}…"),
@@ -27,6 +28,8 @@ _FILTER_PHRASES = {
     "cwd": ("in {}", "in a folder with {}"),
     "user": ("with the user {}", "with a user like {}"),
     "channel": ("on the channel {}", "on the channel {}…"),
+    "owner": ("shared by {}", "shared by {}…"),
+    "machine": ("from the machine {}", "from the machine {}…"),
     "tool": ("called {}", "called {}…"),
     "role": ("said by {}", "said by {}"),
     "tag": ("tagged {}", "tagged {}…"),

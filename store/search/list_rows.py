@@ -190,3 +190,7 @@ class SessionRow(NamedTuple):
     hit: Hit | None = None
     "The newest message that matches the query, or a note if none does."
     has_notes: bool = False
+    owner: str = ""
+    "Is the member of the team who shares the session, if that is another machine."
+    is_shared: bool = False
+    "Is true if this machine shares the session."

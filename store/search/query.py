@@ -22,7 +22,7 @@ from store.model.status import STATUSES
 from store.text.unicode import cjk_pattern, separate_cjk
 from store.text.validate import replace_surrogates
 
-STATES = ("error", "pinned", "archived", "trashed", "fork", "delegate", "live", *STATUSES, "gone", "expiring")
+STATES = ("error", "pinned", "archived", "trashed", "fork", "delegate", "live", *STATUSES, "gone", "expiring", "shared")
 HAS_VALUES = ("secret", "summary", "note")
 ROLES = ("user", "assistant", "system", "tool")
 DATE_EXAMPLES = ("today", "yesterday", "7d", "30d", "1y")
@@ -36,6 +36,8 @@ FILTERS = {
     "cwd": "a folder",
     "user": "a person who speaks in the session",
     "channel": "a channel, such as telegram, or its id",
+    "owner": "a member of your team who shares the session",
+    "machine": "the id of a member's machine",
     "tool": "the name of a tool",
     "role": ", ".join(ROLES),
     "tag": "one of your tags",

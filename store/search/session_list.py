@@ -584,6 +584,18 @@ _COUNT_CHILDREN = f"""
     where parents.key in (select value from json_each(?)) and {_IS_NESTED_CHILD} group by parents.key
 """
 
+_SELECT_OWNERS = """
+    select sessions.key, team_machines.machine = team.machine, team_machines.name
+    from sessions join team_shares on team_shares.session = sessions.id and ended_at is null
+        join team_machines on team_machines.machine = substr(team_shares.id, 1, instr(team_shares.id, '/') - 1)
+        join team on team.id = 1
+    where sessions.key in (select value from json_each(?))
+"""
+
+
+def _describe_owner(is_own: int | None, name: str) -> tuple[str, bool]:
+    return ("" if is_own else name, bool(is_own))
+
 
 def load_rows(
     store: Store, keys: Sequence[int], query: Query | None = None, last_hit_entries: Mapping[int, int] | None = None
@@ -603,6 +615,7 @@ def load_rows(
         for key, name in store.rows(_SELECT_TAGS, key_list):
             tags.setdefault(key, []).append(name)
         children = dict(store.rows(_COUNT_CHILDREN, key_list))
+        owners = {key: (is_own, name) for key, is_own, name in store.rows(_SELECT_OWNERS, key_list)}
         hits = store.search.find_newest_hits(keys, query, last_hit_entries) if query else {}
     return [
         SessionRow(
@@ -613,6 +626,7 @@ def load_rows(
             children.get(session.key, 0),
             hits.get(session.key),
             session.key in with_notes,
+            *_describe_owner(*owners.get(session.key, (None, ""))),
         )
         for session in sessions
     ]

@@ -54,6 +54,7 @@ _STATE_SQL = {
     "pinned": "sessions.pinned = 1",
     "archived": "sessions.archived = 1",
     "trashed": "sessions.deleted = 1",
+    "shared": "sessions.id in (select session from team_shares where session is not null and ended_at is null)",
     "fork": "sessions.relation is 'fork'",
     "delegate": "coalesce(sessions.relation, '') in ('delegate', 'sidechain')",
     "live": "sessions.updated_at between ? and ? and sessions.gone = 0",
@@ -123,12 +124,19 @@ _MODELS = """select 1 from (
     )"""
 """Selects the last model of a session and all that answered in it."""
 
+_SHARED = """sessions.id in (select session from team_shares
+    join team_machines on team_machines.machine = substr(team_shares.id, 1, instr(team_shares.id, '/') - 1)
+    where ended_at is null and {0})"""
+"""Selects the sessions that members of a team share, one's own as well."""
+
 _TEXT_FILTERS = {
     "agent": ("sessions.source", _STARTS_WITH, "{0}"),
     "model": ("name", _CONTAINS, f"exists ({_MODELS} where {{0}})"),
     "cwd": ("sessions.cwd", _CONTAINS, "{0}"),
     "user": ("name", _CONTAINS, f"exists ({_SPEAKERS} where {{0}})"),
     "channel": ("name", _STARTS_WITH, f"exists ({_CHANNELS} where {{0}})"),
+    "owner": ("team_machines.name", _STARTS_WITH, _SHARED),
+    "machine": ("team_machines.machine", _STARTS_WITH, _SHARED),
     "tag": ("name", _STARTS_WITH, "sessions.key in (select session from tags where {0})"),
     "tool": ("name", _STARTS_WITH, "exists (select 1 from tool_calls where tool_calls.session = sessions.key and {0})"),
     "role": ("entries.role", _EQUALS, "{0}"),

@@ -21,6 +21,8 @@ _SQL = {
             union all select author from turns join entries on entries.key = turns.entry
         ) where name not in ('', '{UNKNOWN_USER}') group by name""",
     "channels": "select channel, count(*) from sessions where deleted = 0 group by channel",
+    "owners": "select name, count(*) from team_machines group by name",
+    "machines": "select machine, 1 from team_machines",
     "tools": "select name, count(*) from tool_calls where inherited = 0 group by name",
     "tags": "select name, count(*) from tags group by name",
 }
@@ -31,6 +33,8 @@ KINDS = {
     "cwd": "folders",
     "user": "users",
     "channel": "channels",
+    "owner": "owners",
+    "machine": "machines",
     "tool": "tools",
     "tag": "tags",
 }

@@ -53,6 +53,9 @@ SERVER_SECONDS = 2.0
 REST_SECONDS = 0.3
 """The shortest time between two syncs."""
 
+TEAM_RETRY_SECONDS = 5.0
+"""The server of a team is tried again this often when it cannot be reached."""
+
 MAX_PROCESSOR_SHARE = 1 / 8
 """Checking stores that did not change takes at most this share of one processor."""
 
@@ -265,7 +268,18 @@ def _follow(store: Store, commands: Iterator[Mapping[str, Any]], processes: Read
 
     follower = Follower(store, report_progress, processes=processes)
     threading.Thread(target=_obey_commands, args=(follower, commands), daemon=True).start()
+    threading.Thread(target=_exchange_with_team, args=(store,), daemon=True).start()
     follower.run(report_idle)
+
+
+def _exchange_with_team(store: Store) -> None:
+    """Exchange changes with the team of the store, if it has one. `backscroll team status` shows what goes wrong."""
+    while True:
+        with suppress(StoreError):
+            if store.team.is_member:
+                for _ in store.team.follow(SERVER_SECONDS):
+                    pass
+        time.sleep(TEAM_RETRY_SECONDS)
 
 
 def _obey_commands(follower: Follower, commands: Iterator[Mapping[str, Any]]) -> None:

@@ -25,6 +25,7 @@ GONE = "⌫"
 EXPIRES = "⏳"
 ARCHIVED = "▫"
 TRASHED = "⊘"
+SHARED = "⇄"
 
 # ── conversations, tables and dialogs ─────────────────────────────────────────────────────────────
 
@@ -71,6 +72,7 @@ LEGEND: tuple[tuple[str, str], ...] = (
     (EXPIRES, "days until its agent deletes it"),
     (ARCHIVED, "archived"),
     (TRASHED, "in the trash"),
+    (SHARED, "shared with your team, or by the member who is named"),
     ("#", "your tags"),
     (CHOSEN, "chosen, or the current version"),
     (NOT_CHOSEN, "not chosen"),

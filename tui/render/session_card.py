@@ -86,6 +86,8 @@ def _list_identity(card: SessionCard) -> Iterator[CardField]:
     yield CardField("id", session.id)
     yield CardField("native id", session.native_id)
     yield CardField("agent", session.source)
+    yield CardField("owner", card.owner)
+    yield CardField("shared with", ", ".join("everybody" if name == "*" else name for name in card.shared_with))
     yield CardField("user", session.user)
     yield CardField("channel", session.channel)
     yield CardField("channel id", session.channel_id)
@@ -158,7 +160,7 @@ def _list_knowledge(card: SessionCard, now: datetime) -> Iterator[CardField]:
     yield CardField("tags", format_tags(card.tags))
     for note in card.notes:
         where = f"on {note.entry}, " if note.entry else ""
-        yield CardField("note", note.text, where + format_age(note.created_at, now))
+        yield CardField("note", note.signed_text, where + format_age(note.created_at, now))
     for file in card.published_files:
         yield CardField("published", file.id, f"{file.filename} · {file.path}")
     for name in card.secret_names:

@@ -173,6 +173,8 @@ def list_badges(row: SessionRow, prefix: TreePrefix, now: datetime) -> Iterator[
     session = row.session
     if prefix.fold_sign == glyphs.FOLDED:
         yield f"+{row.children:,}", ""
+    if row.owner or row.is_shared:
+        yield glyphs.SHARED, f" {one_line(row.owner, MAX_NAME_CELLS)}" if row.owner else ""
     if row.has_summary:
         yield glyphs.SUMMARY, ""
     if row.has_secrets:

@@ -156,7 +156,7 @@ def render_summary_coverage(outline: TimelineOutline, width: int) -> Content:
 
 def render_session_notes(notes: Sequence[Note], width: int) -> Content:
     """Render the notes on a session, the newest first, or nothing if there are none."""
-    texts = [note.text.strip("\n") for note in reversed(notes)]
+    texts = [note.signed_text.strip("\n") for note in reversed(notes)]
     wrapped = [
         ("  " if number else f"{glyphs.NOTE} ", line)
         for text in texts[:MAX_NOTE_LINES]

@@ -118,7 +118,9 @@ def _insert_notes(items: list[TimelineItem], notes: Sequence[Note]) -> list[Time
         shown = [n for n, item in enumerate(items) if seq in item.entry_seqs]
         before = [n for n, item in enumerate(items) if item.entry.seq <= seq]
         place = max(shown or before, default=0)
-        items.insert(place + 1, TimelineItem("note", items[place].entry, None, note.text, note.created_at, note=note))
+        items.insert(
+            place + 1, TimelineItem("note", items[place].entry, None, note.signed_text, note.created_at, note=note)
+        )
     return items
 
 

@@ -95,7 +95,8 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
         self.plan = self._build_plan()
 
     def _build_plan(self) -> ResumePlan:
-        found = plan_resume(self._session, self._folder, fork=self._is_fork)
+        owner = self._store.team.find_owner(self._session.id)
+        found = plan_resume(self._session, self._folder, fork=self._is_fork, owner=owner)
         if found.skip_permission_flags and self._session.source in self._settings.skip_permissions:
             return plan_resume(self._session, self._folder, fork=self._is_fork, flags=found.skip_permission_flags)
         return found

@@ -268,3 +268,16 @@ def _read_part(value: Json) -> Part:
         ):
             return part
     return Opaque("part", value)
+
+
+# ── parts of a session, as members of a team send them ────────────────────────────────────────────
+
+
+def parse_fields(described: Json) -> SessionFields:
+    """Return the fields of a session from what `session` holds in a file."""
+    return _read_fields(_ExportedSession({"session": as_dict(described)}, Path(), ""))
+
+
+def parse_entries(values: Json, place: str) -> list[NewEntry]:
+    """Return entries from what `entries` holds in a file. What is no entry is left out."""
+    return list(_read_entries(_ExportedSession({"entries": as_list(values)}, Path(place), ""), []))

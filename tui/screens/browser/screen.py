@@ -120,6 +120,7 @@ class BrowserScreen(SessionListScreen[None]):
         edit_binding("S", "summary", "Summary", "Read or edit the summary"),
         edit_binding("dollar_sign", "secrets", "Secrets", "Show the secrets of the session"),
         edit_binding("w", "write_back", "Write back", "Write edits back to the agent's store"),
+        edit_binding("ampersand", "share", "Share", "Share the session, or all selected sessions, with your team"),
         edit_binding("f", "facts", "Facts", "Show the facts that agents share"),
         edit_binding("P", "published", "Published files", "Show the published files of the session"),
         edit_binding("u", "undo", "Undo", "Undo the newest edit"),
@@ -592,7 +593,7 @@ class BrowserScreen(SessionListScreen[None]):
         from store.resume.command import plan_resume
 
         if (session := self.current_session) is not None:
-            plan = plan_resume(session)
+            plan = plan_resume(session, owner=self._store.team.find_owner(session.id))
             self.post_message(Copy(plan.command or plan.hint, "the command" if plan.command else "the instructions"))
 
     def action_copy_id(self) -> None:

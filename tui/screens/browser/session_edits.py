@@ -52,7 +52,7 @@ class SessionEdits:
     _TRASH_EDITS = frozenset({"restore", "purge"})
     "These are available while the list shows the trash, and those of the next line while it does not."
     _OTHER_EDITS = frozenset({"pin", "archive", "trash"})
-    _LIST_EDITS = frozenset({"propose_titles", "tags"}) | _OTHER_EDITS | _TRASH_EDITS
+    _LIST_EDITS = frozenset({"propose_titles", "tags", "share"}) | _OTHER_EDITS | _TRASH_EDITS
 
     def __init__(self, screen: BrowserScreen, store: Store, clock: Clock) -> None:
         self._screen = screen
@@ -71,6 +71,7 @@ class SessionEdits:
             "summary": self._open_summary,
             "secrets": self._open_secrets,
             "write_back": self._open_write_back,
+            "share": self._share,
             "facts": self._open_facts,
             "published": self._open_published,
             "undo": self._undo,
@@ -131,6 +132,18 @@ class SessionEdits:
 
         if (session := self._screen.current_session) is not None:
             self._screen.app.push_screen(WriteBackDialog.for_session(self._store, session))
+
+    def _share(self) -> None:
+        self._load_sessions(self._load_share_dialog)
+
+    def _load_share_dialog(self, sessions: Sequence[Session]) -> None:
+        def read() -> None:
+            from tui.dialogs.share import build_share_dialog, open_share_dialog
+
+            dialog = build_share_dialog(self._store, sessions)
+            self._screen.app.call_from_thread(open_share_dialog, self._screen, dialog)
+
+        run_in_thread(self._screen, read, group="gather")
 
     # ── one session or several ────────────────────────────────────────────────────────────────────
 

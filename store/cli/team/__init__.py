@@ -1,0 +1,1 @@
+"""This package has the commands that share sessions and facts with other machines."""

@@ -1,0 +1,87 @@
+"""This module defines what is shown of a team: its machines, what is shared, and values that contradict each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from store.model.entry import Json
+
+
+class TeamMachine(NamedTuple):
+    """Describes one machine of a member."""
+
+    machine: str
+    "Is the id, and the fingerprint that people compare."
+    name: str
+    "Is what the member calls itself. Nothing prevents two members from having one name."
+    is_own: bool
+    trusted_at: str | None
+    has_left: bool
+    waiting: int
+    "Counts the operations that were not read, because the machine is not trusted."
+
+
+class Share(NamedTuple):
+    """Describes a session that is shared, by this machine or with it."""
+
+    id: str
+    session_id: str | None
+    "Is None while its key has not arrived."
+    owner: str
+    "Is the name of the member."
+    machine: str
+    is_own: bool
+    audience: tuple[str, ...]
+    held: str
+    "Says why it is not sent at the moment."
+    is_ended: bool
+
+
+class ValueConflict(NamedTuple):
+    """Describes a value that lost against another one, which was written at the same time elsewhere."""
+
+    key: int
+    share: str
+    name: str
+    "Is `title`, `summary`, or the name of a fact."
+    session_id: str | None
+    kept: Json
+    lost: Json
+    author: str
+    "Is the name of the member who wrote the lost value."
+
+
+@dataclass(frozen=True, slots=True)
+class TeamStatus:
+    "Describes the team of a store."
+
+    locator: str
+    name: str
+    machine: str
+    joined_at: str
+    machines: tuple[TeamMachine, ...]
+    shared: int
+    "Counts the sessions that this machine shares."
+    received: int
+    "Counts the sessions of others."
+    waiting: int
+    "Counts the operations that are not pushed yet."
+    held: tuple[Share, ...]
+    conflicts: int
+    refused: tuple[str, ...]
+    "Says what other machines sent that was not accepted."
+    shares_role: bool | None = None
+    "Is true if the database cannot tell members apart. None if the server was not asked."
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSync:
+    "Says what a sync with the team did."
+
+    pushed: int
+    pulled: int
+    new_sessions: tuple[str, ...]
+    ended_sessions: tuple[str, ...]
+    refused: tuple[str, ...]
+    conflicts: int

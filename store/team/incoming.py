@@ -1,0 +1,330 @@
+"""This module applies the operations of other machines to this store.
+
+Each operation is applied in one transaction with the number up to which its machine was read, so that it is applied
+once. Nothing is believed: whoever wrote an operation must have signed it, and may change only what is its own.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from store.errors import BadValue, NotFound, StoreError
+from store.model.entry import Json, NewEntry
+from store.model.session import TEAM_SCOPE, Relation, Session, SessionFields
+from store.sources.backscroll.reader import parse_entries, parse_fields
+from store.team.membership import LocalTeam, MachineRow, ShareRow, encode_names
+from store.team.operations import EVERYBODY, FACTS_SHARE, Operation, check_operation, open_body
+from store.team.outgoing import ChangeCollector
+from store.team.values import SharedValue, merge_values
+from store.text.validate import decode, encode, replace_surrogates, utc_timestamp, validate_id
+
+if TYPE_CHECKING:
+    from store.store import Store
+    from store.team.server import TeamServer
+
+SHORT_ID = 8
+"""Counts the digits of a machine's id that make the ids of its sessions unique here."""
+
+_RELATIONS = ("fork", "delegate", "sidechain")
+_MAX_NAME_CHARS = 200
+_MAX_COMMENT_CHARS = 100_000
+
+_INSERT_SUMMARY = """
+    insert into summaries (session, text, up_to_turn, origin, current, created_at) values (?, ?, ?, 'source', 1, ?)
+"""
+_INSERT_FACT = """
+    insert into facts (text, scope, category, created_at, updated_at, retired_at) values (?, ?, ?, ?, ?, ?)
+"""
+
+
+class AppliedOperations(NamedTuple):
+    """Says what was applied."""
+
+    operations: int
+    new_sessions: tuple[str, ...]
+    ended_sessions: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+class OperationReader:
+    """Reads the operations of all trusted machines."""
+
+    def __init__(self, store: Store, team: LocalTeam, server: TeamServer, collector: ChangeCollector) -> None:
+        self._store = store
+        self._team = team
+        self._server = server
+        self._collector = collector
+        self._membership = team.read_membership()
+        self._keys = self._membership.open_keys()
+        self._count = 0
+        self._new_sessions: list[str] = []
+        self._ended_sessions: list[str] = []
+        self._refused: list[str] = []
+
+    def read_all(self) -> AppliedOperations:
+        for machine in self._team.list_machines():
+            if machine.trusted_at and machine.machine != self._membership.machine:
+                for operation in self._server.fetch_after(machine.machine, machine.pulled):
+                    self._read(machine, operation)
+        if self._ended_sessions:
+            self._store.search.optimize()
+            self._store.checkpoint()
+        return AppliedOperations(
+            self._count, tuple(self._new_sessions), tuple(self._ended_sessions), tuple(self._refused)
+        )
+
+    def _read(self, machine: MachineRow, operation: Operation) -> None:
+        """Apply an operation, or note why it is refused. In both cases the next one follows."""
+        with self._store.transaction() as connection:
+            try:
+                with self._store.transaction():
+                    check_operation(operation, machine.public)
+                    earlier = self._apply(operation)
+                self._count += 1
+            except StoreError as error:
+                earlier = None
+                self._refuse(machine, operation, str(error))
+            connection.execute(
+                "update team_machines set pulled = ? where machine = ?", (operation.seq, machine.machine)
+            )
+        if earlier is not None:
+            self._read_earlier(earlier, operation)
+
+    def _refuse(self, machine: MachineRow, operation: Operation, reason: str) -> None:
+        self._refused.append(f"{machine.name}: {reason}")
+        self._store.connection.execute(
+            "insert or replace into team_refused (machine, seq, reason) values (?, ?, ?)",
+            (machine.machine, operation.seq, reason),
+        )
+
+    def _read_earlier(self, share: str, keys: Operation) -> None:
+        """Read what was sent of a share before its key arrived."""
+        for machine in self._team.list_machines():
+            if not machine.trusted_at or machine.machine == self._membership.machine:
+                continue
+            before = keys.seq if machine.machine == keys.machine else machine.pulled + 1
+            for operation in self._server.fetch_share(share, machine.machine, 0, before):
+                with self._store.transaction():
+                    try:
+                        with self._store.transaction():
+                            check_operation(operation, machine.public)
+                            self._apply(operation)
+                    except StoreError as error:
+                        self._refuse(machine, operation, str(error))
+
+    # ── kinds of operations ───────────────────────────────────────────────────────────────────────
+
+    def _apply(self, operation: Operation) -> str | None:
+        """Apply an operation. Return the share whose earlier operations can be read now, if there is one."""
+        if operation.kind != "value" and operation.machine != operation.owner:
+            raise BadValue("It changes what another machine shares.")
+        if operation.kind == "keys":
+            return self._apply_keys(operation)
+        share = self._team.find_share(operation.share)
+        if operation.kind == "unshare":
+            self._end_share(share)
+        elif operation.body and share is not None and share.key is not None and share.ended_at is None:
+            body = open_body(operation, share.key)
+            match operation.kind:
+                case "session":
+                    self._apply_session(operation, share, body)
+                case "entries":
+                    self._apply_entries(operation, share, body)
+                case "value":
+                    self._apply_value(operation, share, body)
+        return None
+
+    def _apply_keys(self, operation: Operation) -> str | None:
+        wrapped = open_body(operation, None).get("keys")
+        mine = wrapped.get(self._membership.machine) if isinstance(wrapped, dict) else None
+        share = self._team.find_share(operation.share)
+        if not isinstance(mine, str) or (share is not None and share.key is not None):
+            return None
+        try:
+            key = self._keys.unwrap_key(b64decode(mine, validate=True), operation.share)
+        except ValueError:
+            raise BadValue("Its key is not base64.") from None
+        self._team.add_share(operation.share)
+        self._team.update_share(operation.share, key=key)
+        return operation.share
+
+    # ── sessions ──────────────────────────────────────────────────────────────────────────────────
+
+    def _apply_session(self, operation: Operation, share: ShareRow, body: Mapping[str, Json]) -> None:
+        if operation.seq <= share.applied:
+            return
+        readers = body.get("readers")
+        if not isinstance(readers, list) or not all(isinstance(reader, str) for reader in readers):
+            raise BadValue("It does not say who may read the session.")
+        described = body.get("session")
+        fields = parse_fields(described)
+        if share.session is None:
+            session = self._create_session(share, described, fields, body)
+            self._new_sessions.append(session.id)
+        else:
+            session = self._store.sessions.get(share.session)
+            fields.pop("created_at", None)
+            fields["updated_at"] = session.updated_at
+            session = self._store.sessions.update(session.id, **fields)
+        self._team.update_share(share.id, session=session.id, readers=encode_names(readers), applied=operation.seq)
+
+    def _create_session(
+        self, share: ShareRow, described: Json, fields: SessionFields, body: Mapping[str, Json]
+    ) -> Session:
+        names = described if isinstance(described, dict) else {}
+        suffix = f"@{share.machine[:SHORT_ID]}"
+        original, source, native_id = (names.get(name) for name in ("id", "source", "native_id"))
+        if not isinstance(original, str) or not isinstance(source, str) or not source:
+            raise BadValue("The session has no id.")
+        fields["source"] = replace_surrogates(source)
+        fields["native_id"] = validate_id(native_id if isinstance(native_id, str) else original)
+        parent = self._team.find_share(str(body.get("parent", "")))
+        if parent is not None and parent.session and parent.machine == share.machine:
+            relation = names.get("relation")
+            fields["parent_id"] = parent.session
+            fields["relation"] = cast("Relation", relation if relation in _RELATIONS else "delegate")
+            if type(at := names.get("forked_at")) is int and 0 <= at < 2**53:
+                fields["forked_at"] = at
+        headers = parse_entries([body["header"]], "") if isinstance(body.get("header"), dict) else []
+        header = next((entry for entry in headers if entry.kind == "header"), None)
+        return self._store.sessions.create(validate_id(original + suffix), header=header, **fields)
+
+    def _apply_entries(self, operation: Operation, share: ShareRow, body: Mapping[str, Json]) -> None:
+        if operation.seq <= share.applied:
+            return
+        if share.session is None:
+            raise BadValue("It has entries of a session that was not described.")
+        session = self._find_session(share)
+        if session is not None:
+            entries = parse_entries(body.get("entries"), "")
+            self._check_follows(session, body.get("first"), entries)
+            self._store.chains.append(session.key, entries)
+            # The usage is derived from the records, as for a store of an older version.
+            self._store.connection.execute("update sessions set usage_version = 0 where key = ?", (session.key,))
+        self._team.update_share(share.id, applied=operation.seq)
+
+    def _check_follows(self, session: Session, first: Json, entries: list[NewEntry]) -> None:
+        if first != self._last_seq(session) + 1 or not entries or any(entry.kind == "header" for entry in entries):
+            raise BadValue("Its entries do not follow those that were sent before.")
+
+    def _last_seq(self, session: Session) -> int:
+        (last,) = self._store.row("select max(seq) from entries where session = ?", session.key)
+        return int(last)
+
+    def _find_session(self, share: ShareRow) -> Session | None:
+        """Return the session of a share, or None if it was purged here."""
+        try:
+            return self._store.sessions.get(share.session or "")
+        except NotFound:
+            return None
+
+    def _end_share(self, share: ShareRow | None) -> None:
+        if share is None or share.ended_at is not None:
+            return
+        connection = self._store.connection
+        self._team.update_share(share.id, ended_at=utc_timestamp(), key=None)
+        for table in ("team_values", "team_conflicts"):
+            connection.execute(f"delete from {table} where share = ?", (share.id,))
+        if share.session is not None and (session := self._find_session(share)) is not None:
+            self._store.sessions.drop_without_tombstone(session)
+            self._ended_sessions.append(session.id)
+
+    # ── values ────────────────────────────────────────────────────────────────────────────────────
+
+    def _apply_value(self, operation: Operation, share: ShareRow, body: Mapping[str, Json]) -> None:
+        name = body.get("name")
+        if not isinstance(name, str) or len(name) > _MAX_NAME_CHARS:
+            raise BadValue("The value has no name.")
+        incoming = SharedValue.parse(body)
+        if incoming.moment.machine != operation.machine:
+            raise BadValue("It has the time of another machine.")
+        is_fact = name.startswith("fact:")
+        if is_fact != (share.id == f"{operation.machine}/{FACTS_SHARE}"):
+            raise BadValue("It changes what another machine shares.")
+        group = "" if is_fact else share.id
+        if not is_fact:
+            self._check_writer(operation, share, name)
+        current = self._collector.read_values(group).get(name)
+        merge = merge_values(current, incoming)
+        self._collector.save_value(group, name, merge.kept)
+        if merge.lost is not None:
+            self._store.connection.execute(
+                "insert or ignore into team_conflicts (share, name, value, machine, at) values (?, ?, ?, ?, ?)",
+                (group, name, encode(merge.lost.value).decode(), merge.lost.moment.machine, utc_timestamp()),
+            )
+        elif merge.is_incoming:
+            self._store.connection.execute("delete from team_conflicts where share = ? and name = ?", (group, name))
+        if merge.is_incoming:
+            if is_fact:
+                self._write_fact(name.removeprefix("fact:"), incoming.value)
+            elif (session := self._find_session(share)) is not None:
+                self._write_session_value(session, operation, name, incoming.value)
+
+    def _check_writer(self, operation: Operation, share: ShareRow, name: str) -> None:
+        readers = decode(share.readers)
+        may_write = operation.machine == share.machine or EVERYBODY in readers or operation.machine in readers
+        is_own_comment = name.startswith(f"comment:{operation.machine}:")
+        if not may_write or not (name in ("title", "summary") or is_own_comment):
+            raise BadValue("It changes what another machine shares.")
+
+    def _write_session_value(self, session: Session, operation: Operation, name: str, value: Json) -> None:
+        connection = self._store.connection
+        match name, value:
+            case "title", str():
+                connection.execute(
+                    "update sessions set own_title = ? where key = ?", (replace_surrogates(value), session.key)
+                )
+            case "summary", None | [str(), None | int()]:
+                connection.execute("update summaries set current = 0 where session = ? and current = 1", (session.key,))
+                if value is not None:
+                    last = self._store.chains.last_turn(session.key)
+                    up_to = None if value[1] is None else max(0, min(value[1], last))
+                    columns = (session.key, replace_surrogates(value[0]), up_to, utc_timestamp())
+                    connection.execute(_INSERT_SUMMARY, columns)
+            case str(), None if name.startswith("comment:"):
+                connection.execute("delete from notes where comment = ?", (name,))
+            case str(), [None | int() as seq, str(text), str(at)] if name.startswith("comment:"):
+                self._write_comment(session, operation, name, seq, text, at)
+            case _:
+                raise BadValue("The value cannot be understood. Update Backscroll to read it.")
+
+    def _write_comment(
+        self, session: Session, operation: Operation, name: str, seq: int | None, text: str, at: str
+    ) -> None:
+        author = self._team.find_machine(operation.machine)
+        on_entry = seq if seq is not None and -1 <= seq <= self._last_seq(session) else None
+        self._store.connection.execute(
+            """
+            insert into notes (session, entry_seq, text, created_at, author, comment) values (?, ?, ?, ?, ?, ?)
+            on conflict (comment) where comment is not null do update set text = excluded.text
+            """,
+            (
+                session.key,
+                on_entry,
+                replace_surrogates(text[:_MAX_COMMENT_CHARS]),
+                utc_timestamp() if not at else at[:40],
+                author.name if author else operation.machine,
+                name,
+            ),
+        )
+
+    def _write_fact(self, name: str, value: Any) -> None:
+        match value:
+            case {"text": str(text), "category": str(category), "retired": bool(retired)}:
+                pass
+            case _:
+                raise BadValue("The fact cannot be understood. Update Backscroll to read it.")
+        connection, now = self._store.connection, utc_timestamp()
+        line, category = (" ".join(replace_surrogates(part).split()) for part in (text, category))
+        row = self._store.row("select fact from team_facts where name = ?", name)
+        if row is None:
+            columns = (line, TEAM_SCOPE, category, now, now, now if retired else None)
+            fact = connection.execute(_INSERT_FACT, columns).lastrowid
+            connection.execute("insert into team_facts (fact, name) values (?, ?)", (fact, name))
+        else:
+            connection.execute(
+                "update facts set text = ?, category = ?, updated_at = ?, retired_at = ? where id = ?",
+                (line, category, now, now if retired else None, row[0]),
+            )

@@ -1,0 +1,320 @@
+"""This module finds what changed here since the last sync with the team, and turns it into operations.
+
+The operations are written to the outbox in the transaction that notes how far each session was sent. So nothing is sent
+twice, and nothing is lost when a push fails: the outbox is pushed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+from store.conversations.session_changes import SUB_AGENT_RELATIONS
+from store.errors import LeaksFound, NotFound, ScanFailed
+from store.export.options import ExportOptions
+from store.export.reader import DocumentReader
+from store.export.session_json import describe_session, iter_described_entries
+from store.leaks.gate import LeakGate, LeakPolicy, open_gate
+from store.model.entry import Json
+from store.model.session import TEAM_SCOPE, Session
+from store.team.keys import generate_share_key, wrap_key
+from store.team.membership import LocalTeam, ShareRow, encode_names
+from store.team.operations import FACTS_SHARE, Kind, Operation, build_operation
+from store.team.server import OutgoingOperation
+from store.team.values import Moment, SharedValue
+from store.text.validate import decode, encode, utc_timestamp
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+CHUNK_BYTES = 512 * 1024
+"""Is about how much of a session one operation holds, before it is compressed."""
+
+HEADER_SEQ = -1
+ONLY_HEADER = "The session is not completely read yet."
+
+_SELECT_LAST_ENTRY = "select key, seq from entries where session = ? order by seq desc limit 1"
+_SELECT_ENTRY_AT = "select key from entries where session = ? and seq = ?"
+_SELECT_FIRST_TURN = "select min(n) from turns where session = ? and last_seq > ?"
+_SELECT_COMMENTS = """
+    select notes.comment, notes.entry_seq, notes.text, notes.created_at from notes
+    where session = ? and comment is not null and author = ''
+"""
+_SELECT_TEAM_FACTS = """
+    select facts.id, facts.text, facts.category, facts.retired_at, team_facts.name
+    from facts left join team_facts on team_facts.fact = facts.id
+    where facts.scope = ? and (facts.retired_at is null or team_facts.name is not null)
+"""
+_SELECT_VALUES = "select name, value, vector, moment from team_values where share = ?"
+_SELECT_LAST_MOMENT = "select moment from team_values order by moment ->> 0 desc, moment ->> 1 desc limit 1"
+_INSERT_OUTGOING = """
+    insert into team_outbox (seq, kind, share, audience, digest, signature, body) values (?, ?, ?, ?, ?, ?, ?)
+"""
+_SELECT_OUTBOX = "select seq, kind, share, audience, digest, signature, body from team_outbox order by seq limit ?"
+
+
+class ChangeCollector:
+    """Writes what changed here to the outbox."""
+
+    def __init__(self, store: Store, team: LocalTeam) -> None:
+        self._store = store
+        self._team = team
+        self._membership = team.read_membership()
+        self._keys = self._membership.open_keys()
+
+    def collect(self) -> None:
+        self._collect_facts()
+        own_prefix = f"{self._membership.machine}/"
+        for share in self._team.list_shares("team_shares.ended_at is null"):
+            if share.id.startswith(own_prefix) and share.session is not None:
+                self._collect_session(share)
+            elif share.session is not None and share.key is not None:
+                self._collect_received(share)
+
+    # ── sessions ──────────────────────────────────────────────────────────────────────────────────
+
+    def _collect_session(self, share: ShareRow) -> None:
+        try:
+            session = self._store.sessions.get(share.session or "")
+        except NotFound:
+            self.end_share(share)
+            return
+        if self._was_replaced(session, share):
+            self._share_again(session, share)
+            return
+        try:
+            with self._store.transaction():
+                self._share_sub_agents(session, share)
+                self._send_keys(share)
+                self._send_session(session, share)
+                self._collect_values(session, share)
+                if share.held:
+                    self._team.update_share(share.id, held="")
+        except (LeaksFound, ScanFailed) as error:
+            self._team.update_share(share.id, held=str(error))
+
+    def _collect_received(self, share: ShareRow) -> None:
+        """Send what a person changed here about the session of another member."""
+        with suppress(NotFound, LeaksFound, ScanFailed), self._store.transaction():
+            self._collect_values(self._store.sessions.get(share.session or ""), share)
+
+    def _was_replaced(self, session: Session, share: ShareRow) -> bool:
+        """Return whether the agent rewrote what was sent already, so that the chain has other entries now."""
+        if share.sent_entry is None:
+            return False
+        row = self._store.row(_SELECT_ENTRY_AT, session.key, share.sent_seq)
+        return row is None or row[0] != share.sent_entry
+
+    def _share_again(self, session: Session, share: ShareRow) -> None:
+        with self._store.transaction():
+            self.end_share(share)
+            self.add_share(session, decode(share.audience), cast("LeakPolicy", share.policy), bool(share.is_ruled))
+
+    def add_share(self, session: Session, audience: list[str], policy: LeakPolicy, is_ruled: bool = False) -> ShareRow:
+        """Share a session. Its operations follow with the next `collect`."""
+        share = f"{self._membership.machine}/{uuid4().hex}"
+        readers, _ = self._team.resolve_readers(encode_names(audience))
+        return self._team.add_share(
+            share,
+            session=session.id,
+            key=generate_share_key(),
+            audience=encode_names(audience),
+            readers=encode_names(readers),
+            policy=policy,
+            is_ruled=int(is_ruled),
+        )
+
+    def end_share(self, share: ShareRow) -> None:
+        """Withdraw a session from all readers."""
+        with self._store.transaction():
+            self._team.update_share(share.id, ended_at=utc_timestamp(), held="")
+            self._store.connection.execute("delete from team_outbox where share = ?", (share.id,))
+            self._emit("unshare", share, {})
+
+    def _share_sub_agents(self, session: Session, share: ShareRow) -> None:
+        for child in self._store.sessions.children(session.id):
+            if child.relation in SUB_AGENT_RELATIONS and self._team.find_share_of(child.id) is None:
+                ended = self._team.list_shares("session = ? and ended_at is not null", child.id)
+                if not ended or all(one.ended_at <= (share.ended_at or "") for one in ended if one.ended_at):
+                    self.add_share(
+                        child, decode(share.audience), cast("LeakPolicy", share.policy), bool(share.is_ruled)
+                    )
+
+    def _send_keys(self, share: ShareRow) -> None:
+        """Wrap the key of a share for machines that may read it and cannot yet."""
+        readers, machines = self._team.resolve_readers(share.audience)
+        known = {
+            machine for (machine,) in self._store.rows("select machine from team_readers where share = ?", share.id)
+        }
+        new = [machine for machine in machines if machine.machine not in known]
+        if not new or share.key is None:
+            return
+        if encode_names(readers) != share.readers:
+            self._team.update_share(share.id, readers=encode_names(readers))
+        wrapped = {
+            machine.machine: b64encode(wrap_key(share.key, machine.public, share.id)).decode() for machine in new
+        }
+        self._emit("keys", share, {"keys": wrapped}, is_sealed=False)
+        self._store.connection.executemany(
+            "insert into team_readers (share, machine) values (?, ?)", [(share.id, machine) for machine in wrapped]
+        )
+
+    def _send_session(self, session: Session, share: ShareRow) -> None:
+        last = self._store.row(_SELECT_LAST_ENTRY, session.key)
+        if session.depth == "text" or last is None:
+            self._team.update_share(share.id, held=ONLY_HEADER)
+            return
+        gate = open_gate(self._store, cast("LeakPolicy", share.policy))
+        reader = self._open_reader(session, share, gate)
+        fields = describe_session(reader, session)
+        digest = hashlib.sha256(encode([fields, share.readers])).hexdigest()
+        last_entry, last_seq = last
+        if digest == share.sent_fields and last_entry == share.sent_entry:
+            return
+        entries = iter_described_entries(reader, session, share.sent_seq) if last_seq > share.sent_seq else iter(())
+        chunks = list(_chunk(entries))
+        gate.finish()
+        if digest != share.sent_fields:
+            header = chunks[0].pop(0) if chunks and chunks[0][0]["seq"] == HEADER_SEQ else None
+            parent = self._team.find_share_of(session.parent_id) if session.parent_id else None
+            value = {"session": fields, "readers": decode(share.readers)}
+            value |= {"parent": parent.id} if parent else {}
+            value |= {"header": header} if header else {}
+            self._emit("session", share, value)
+        for chunk in filter(None, chunks):
+            self._emit("entries", share, {"first": chunk[0]["seq"], "entries": chunk})
+        self._team.update_share(share.id, sent_seq=last_seq, sent_entry=last_entry, sent_fields=digest)
+
+    def _open_reader(self, session: Session, share: ShareRow, gate: LeakGate) -> DocumentReader:
+        """Open a reader of the turns that were not sent yet."""
+        first = None
+        if share.sent_seq >= 0:
+            (first,) = self._store.row(_SELECT_FIRST_TURN, session.key, share.sent_seq)
+        options = ExportOptions("json", (first, 2**31) if first else None, leaks=gate.policy)
+        return DocumentReader(self._store, options, gate=gate)
+
+    # ── titles, summaries, comments ───────────────────────────────────────────────────────────────
+
+    def _collect_values(self, session: Session, share: ShareRow) -> None:
+        """Send the title, the summary and the own comments, as far as they were changed here."""
+        known = self.read_values(share.id)
+        summary = self._store.summaries.current(session)
+        own = f"comment:{self._membership.machine}:"
+        values: dict[str, Json] = {name: None for name in known if name.startswith(own)}
+        values |= {"title": session.own_title, "summary": [summary.text, summary.up_to_turn] if summary else None}
+        for comment, seq, text, at in self._store.rows(_SELECT_COMMENTS, session.key):
+            values[f"{own}{comment}"] = [seq, text, at]
+        self._send_changed_values(share, known, values)
+
+    def _send_changed_values(
+        self, share: ShareRow, known: Mapping[str, SharedValue], values: Mapping[str, Json]
+    ) -> None:
+        for name, value in values.items():
+            current = known.get(name)
+            if (current.value if current else None) == value or (current is None and not value):
+                continue
+            self._send_value(share, share.id, name, value, current)
+
+    def _send_value(self, share: ShareRow, group: str, name: str, value: Json, current: SharedValue | None) -> None:
+        self._check_leaks(value, share.policy)
+        moment = Moment.after(self._read_last_moment(), _milliseconds(), self._membership.machine)
+        new = SharedValue(value, {}, moment).written_after(current, self._membership.machine)
+        self.save_value(group, name, new)
+        self._emit("value", share, {"name": name} | new.to_json())
+
+    def _check_leaks(self, value: Json, policy: str) -> None:
+        gate = open_gate(self._store, "refuse" if policy == "redact" else cast("LeakPolicy", policy))
+        gate.check_json(value)
+        gate.finish()
+
+    def read_values(self, share: str) -> dict[str, SharedValue]:
+        return {
+            name: SharedValue(decode(value), decode(vector), Moment.parse(decode(moment)))
+            for name, value, vector, moment in self._store.rows(_SELECT_VALUES, share)
+        }
+
+    def save_value(self, share: str, name: str, value: SharedValue) -> None:
+        columns = (encode(value.value).decode(), encode(value.vector).decode(), encode(list(value.moment)).decode())
+        self._store.connection.execute(
+            "insert or replace into team_values (share, name, value, vector, moment) values (?, ?, ?, ?, ?)",
+            (share, name, *columns),
+        )
+
+    def _read_last_moment(self) -> Moment | None:
+        row = self._store.row(_SELECT_LAST_MOMENT)
+        return Moment.parse(decode(row[0])) if row else None
+
+    # ── facts ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _collect_facts(self) -> None:
+        rows = self._store.rows(_SELECT_TEAM_FACTS, TEAM_SCOPE)
+        share = self._team.find_share(f"{self._membership.machine}/{FACTS_SHARE}")
+        if share is None and not rows:
+            return
+        with self._store.transaction() as connection:
+            if share is None:
+                share = self._team.add_share(f"{self._membership.machine}/{FACTS_SHARE}", key=generate_share_key())
+            self._send_keys(share)
+            known = self.read_values("")
+            for fact, text, category, retired_at, name in rows:
+                if name is None:
+                    name = uuid4().hex
+                    connection.execute("insert into team_facts (fact, name) values (?, ?)", (fact, name))
+                value = {"text": text, "category": category, "retired": retired_at is not None}
+                current = known.get(f"fact:{name}")
+                if current is None or current.value != value:
+                    self._send_fact(share, f"fact:{name}", value, current)
+
+    def _send_fact(self, share: ShareRow, name: str, value: Json, current: SharedValue | None) -> None:
+        """Send a fact, unless it holds a secret. It is the same fact on all machines, whoever changed it last."""
+        try:
+            self._send_value(share, "", name, value, current)
+        except (LeaksFound, ScanFailed) as error:
+            self._team.update_share(share.id, held=str(error))
+
+    # ── the outbox ────────────────────────────────────────────────────────────────────────────────
+
+    def _emit(self, kind: Kind, share: ShareRow, value: Mapping[str, Any], *, is_sealed: bool = True) -> None:
+        current = self._team.find_share(share.id)
+        readers = current.readers if current else share.readers
+        connection = self._store.connection
+        (seq,) = connection.execute("update team set pushed = pushed + 1 returning pushed").fetchone()
+        operation = build_operation(
+            self._keys, self._membership.machine, seq, kind, share.id, value, share.key if is_sealed else None
+        )
+        columns = (seq, kind, share.id, readers, operation.digest, operation.signature, operation.body)
+        connection.execute(_INSERT_OUTGOING, columns)
+
+    def read_outbox(self, limit: int) -> list[OutgoingOperation]:
+        return list(_iter_outbox(self._store, self._membership.machine, limit))
+
+    def empty_outbox(self, up_to: int) -> None:
+        with self._store.transaction() as connection:
+            connection.execute("delete from team_outbox where seq <= ?", (up_to,))
+
+
+def _iter_outbox(store: Store, machine: str, limit: int) -> Iterator[OutgoingOperation]:
+    for seq, kind, share, audience, digest, signature, body in store.rows(_SELECT_OUTBOX, limit):
+        yield OutgoingOperation(Operation(machine, seq, kind, share, digest, signature, body), tuple(decode(audience)))
+
+
+def _chunk(entries: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    chunk: list[dict[str, Any]] = []
+    size = 0
+    for entry in entries:
+        chunk.append(entry)
+        size += len(encode(entry))
+        if size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _milliseconds() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,273 @@
+"""This module talks to the PostgreSQL server of a team. It needs the extra `postgres`.
+
+Only operations travel. Pushing the same operation twice changes nothing, so a push that was cut off is repeated. The
+operations of a machine are added in their order, so what a reader has not seen yet follows the last one that it has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+from store.errors import BadValue, NotFound, Refused, Unreadable, WriteFailed
+from store.sources.kit.locator import parse_location
+from store.team.operations import MAX_BODY_BYTES, Operation
+from store.team.schema import MIGRATIONS, SCHEMA, split_statements
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.rows import TupleRow
+
+CONNECT_TIMEOUT_SECONDS = 5
+STATEMENT_TIMEOUT = "120s"
+FETCHED_OPERATIONS = 8
+"""Is how many operations are fetched at a time. The body of each may be large."""
+
+POLL_SECONDS = 2.0
+"""Is how often a server is asked that cannot notify."""
+
+_LOCK = f"select pg_advisory_xact_lock(hashtext('{SCHEMA}'))"
+_COLUMNS = "machine, seq, kind, share, digest, signature"
+_SAFE_BODY = f"case when octet_length(body) <= {MAX_BODY_BYTES} then body end"
+_SELECT_AFTER = f"""
+    select {_COLUMNS}, {_SAFE_BODY} from {SCHEMA}.operations where machine = %s and seq > %s order by seq
+"""
+_SELECT_OF_SHARE = f"""
+    select {_COLUMNS}, {_SAFE_BODY} from {SCHEMA}.operations
+    where share = %s and machine = %s and seq > %s and seq < %s order by seq
+"""
+_COPY = "copy incoming (machine, seq, kind, share, audience, digest, signature, body) from stdin (format binary)"
+_COPY_TYPES = ["text", "int8", "text", "text", "text[]", "bytea", "bytea", "bytea"]
+_ADD_COPIED = f"""
+    insert into {SCHEMA}.operations (machine, seq, kind, share, audience, digest, signature, body)
+    select machine, seq, kind, share, audience, digest, signature, body from incoming order by seq
+    on conflict (machine, seq) do nothing
+"""
+_COUNT_COPIED = f"""
+    select count(*) from incoming join {SCHEMA}.operations added using (machine, seq)
+    where added.signature = incoming.signature
+"""
+_SELECT_IS_SHARED_ROLE = f"""
+    select (select rolsuper or rolbypassrls from pg_roles where rolname = current_user)
+        or exists (select 1 from {SCHEMA}.machines where role = current_user and name <> %s and left_at is null)
+"""
+_NO_PASSWORD = ("no password supplied", "password authentication failed")
+
+
+class ServerMachine(NamedTuple):
+    """Is a machine as the server lists it. Only its keys are certain: anyone can take any name."""
+
+    machine: str
+    name: str
+    public: bytes
+    has_left: bool
+    last_seq: int
+
+
+class OutgoingOperation(NamedTuple):
+    operation: Operation
+    audience: tuple[str, ...]
+
+
+class PasswordNeeded(Unreadable):
+    "The server asks for a password."
+
+
+@contextmanager
+def connect(address: str, password: str = "") -> Iterator[TeamServer]:
+    """Yield a connection. The password is neither part of the address nor of any message."""
+    try:
+        import psycopg
+    except ImportError:
+        raise Unreadable("The PostgreSQL client is not installed. Run `pip install 'backscroll[postgres]'`.") from None
+    locator = parse_location(address).locator
+    parameters: dict[str, Any] = {"password": password} if password else {}
+    try:
+        with psycopg.connect(
+            address,
+            connect_timeout=CONNECT_TIMEOUT_SECONDS,
+            application_name="backscroll",
+            autocommit=True,
+            prepare_threshold=None,
+            **parameters,
+        ) as connection:
+            connection.execute(f"set statement_timeout = '{STATEMENT_TIMEOUT}'")
+            yield TeamServer(connection, locator)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise Refused(f"{locator} does not allow that: {_first_line(error)}. Ask its owner.") from None
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        reason = _first_line(error)
+        if reason.endswith(_NO_PASSWORD) or isinstance(error, psycopg.errors.InvalidPassword):
+            raise PasswordNeeded(f"{locator} needs a password. Set PGPASSWORD, or add it to ~/.pgpass.") from None
+        raise Unreadable(f"{locator} cannot be used now: {reason}. Your own sessions are not affected.") from None
+    except (psycopg.Error, UnicodeError) as error:
+        raise WriteFailed(f"{locator} refused the operation: {_first_line(error)}. Nothing was changed.") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+
+
+class TeamServer:
+    """Reads and adds operations. Each method is one transaction."""
+
+    def __init__(self, connection: Connection[TupleRow], locator: str) -> None:
+        self._connection = connection
+        self.locator = locator
+
+    # ── joining ───────────────────────────────────────────────────────────────────────────────────
+
+    def prepare(self) -> str:
+        """Create the tables if they are missing, and return the id of the team."""
+        with self._connection.transaction():
+            self._execute(_LOCK)
+            applied = self._count_migrations()
+            if applied > len(MIGRATIONS):
+                raise Unreadable(f"A newer Backscroll set up the team in {self.locator}. Update Backscroll.")
+            for number, migration in enumerate(MIGRATIONS[applied:], applied + 1):
+                for statement in split_statements(migration):
+                    self._execute(statement)
+                self._execute(f"insert into {SCHEMA}.migrations (number) values (%s)", number)
+            row = self._row(f"select id from {SCHEMA}.team")
+            if row is None:
+                row = self._row(f"insert into {SCHEMA}.team (id) values (%s) returning id", str(uuid4()))
+            if row is None:
+                raise Refused(f"The team in {self.locator} cannot be created.")
+            return str(row[0])
+
+    def _count_migrations(self) -> int:
+        if self._row("select 1 from pg_namespace where nspname = %s", SCHEMA) is None:
+            return 0
+        table = self._row("select to_regclass(%s)", f"{SCHEMA}.migrations")
+        if table is None or table[0] is None:
+            raise Refused(f"{self.locator} has a schema {SCHEMA} that is not from Backscroll. Choose another database.")
+        row = self._row(f"select count(*) from {SCHEMA}.migrations")
+        return int(row[0]) if row else 0
+
+    def add_machine(self, machine: str, name: str, public: bytes) -> None:
+        self._execute(
+            f"""
+            insert into {SCHEMA}.machines (machine, name, public) values (%s, %s, %s)
+            on conflict (machine) do update set name = excluded.name, left_at = null
+            """,
+            machine,
+            name,
+            public,
+        )
+
+    def mark_left(self, machine: str) -> None:
+        self._execute(f"update {SCHEMA}.machines set left_at = now() where machine = %s", machine)
+
+    def list_machines(self) -> list[ServerMachine]:
+        """Return all machines, and the number of the last operation of each that this one may read."""
+        rows = self._rows(
+            f"""
+            select machine, name, public, left_at is not null,
+                coalesce((select max(seq) from {SCHEMA}.operations where operations.machine = machines.machine), 0)
+            from {SCHEMA}.machines order by joined_at, machine
+            """
+        )
+        return [ServerMachine(machine, name, bytes(public), left, last) for machine, name, public, left, last in rows]
+
+    def shares_role(self, name: str) -> bool:
+        """Return whether the database cannot tell this member from others, so that row-level security does nothing."""
+        row = self._row(_SELECT_IS_SHARED_ROLE, name)
+        return bool(row and row[0])
+
+    # ── operations ────────────────────────────────────────────────────────────────────────────────
+
+    def push(self, operations: Sequence[OutgoingOperation]) -> None:
+        """Add operations of this machine, all or none."""
+        with self._connection.transaction():
+            self._execute(
+                "create temp table incoming (like backscroll_team.operations including defaults) on commit drop"
+            )
+            with self._connection.cursor().copy(_COPY) as copy:
+                copy.set_types(_COPY_TYPES)
+                for (machine, seq, kind, share, digest, signature, body), audience in operations:
+                    copy.write_row((machine, seq, kind, share, list(audience), digest, signature, body))
+            self._execute(_ADD_COPIED)
+            row = self._row(_COUNT_COPIED)
+            if row is None or row[0] != len(operations):
+                raise Refused(
+                    "Another copy of this store has shared something else since. "
+                    "Run `backscroll team leave`, then join again."
+                )
+            self._execute(f"notify {SCHEMA}")
+
+    def fetch_after(self, machine: str, seq: int) -> Iterator[Operation]:
+        """Yield the operations of a machine that follow one, as far as this machine may read them."""
+        yield from self._fetch(_SELECT_AFTER, machine, seq)
+
+    def fetch_share(self, share: str, machine: str, after: int, before: int) -> Iterator[Operation]:
+        """Yield the operations of one share between two others."""
+        yield from self._fetch(_SELECT_OF_SHARE, share, machine, after, before)
+
+    def _fetch(self, sql: str, *values: Any) -> Iterator[Operation]:
+        with self._connection.transaction(), self._connection.cursor(name=f"operations_{uuid4().hex}") as cursor:
+            cursor.itersize = FETCHED_OPERATIONS
+            cursor.execute(sql, values)
+            for machine, seq, kind, share, digest, signature, body in cursor:
+                yield Operation(
+                    machine, seq, kind, share, bytes(digest), bytes(signature), b"?" if body is None else bytes(body)
+                )
+
+    def change_audience(self, share: str, audience: Sequence[str]) -> None:
+        self._execute(f"update {SCHEMA}.operations set audience = %s where share = %s", list(audience), share)
+
+    def empty_share(self, share: str, machine: str) -> None:
+        """Remove the bodies of what this machine pushed for a share. The operations stay."""
+        sql = f"update {SCHEMA}.operations set body = '' where share = %s and machine = %s and body <> ''"
+        self._execute(sql, share, machine)
+
+    def wait(self, seconds: float = POLL_SECONDS) -> bool:
+        """Wait until another machine has pushed something, or the time is over. Return whether something was pushed.
+
+        A server that cannot notify is asked again after the usual time.
+        """
+        from psycopg.errors import FeatureNotSupported
+
+        try:
+            self._execute(f"listen {SCHEMA}")
+        except FeatureNotSupported:
+            time.sleep(min(seconds, POLL_SECONDS))
+            return True
+        return next(self._connection.notifies(timeout=seconds, stop_after=1), None) is not None
+
+    # ── statements ────────────────────────────────────────────────────────────────────────────────
+
+    def _execute(self, sql: Any, *values: Any) -> None:
+        self._connection.execute(sql, values or None)
+
+    def _row(self, sql: Any, *values: Any) -> Any:
+        return self._connection.execute(sql, values or None).fetchone()
+
+    def _rows(self, sql: Any, *values: Any) -> list[Any]:
+        return self._connection.execute(sql, values or None).fetchall()
+
+
+def parse_address(text: str) -> str:
+    """Return the address of a team's database. One with a password is refused: others could read it in a list of
+    processes, or in the history of the shell."""
+    from store.sources.kit.locator import has_password, hide_password
+    from store.sources.kit.postgres import is_postgres_url
+
+    if not is_postgres_url(text):
+        raise BadValue(
+            f"{hide_password(text)!r} is not the address of a PostgreSQL database. Use postgresql://HOST/NAME."
+        )
+    if has_password(text):
+        raise BadValue(
+            "Leave the password out of the address. Set PGPASSWORD, add it to ~/.pgpass, or type it when asked."
+        )
+    return text
+
+
+def find_machine(machines: Sequence[ServerMachine], name: str) -> list[ServerMachine]:
+    found = [machine for machine in machines if name in (machine.name, machine.machine)]
+    if not found:
+        raise NotFound(f"No such member: {name!r}. Run `backscroll team members`.")
+    return found
