@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 from store.errors import StoreError
 from store.paths import config_file, load_config
 
-Value = str | int | bool
-ValueT = TypeVar("ValueT", str, int, bool)
+Value = str | int | bool | tuple[str, ...]
+ValueT = TypeVar("ValueT", str, int, bool, tuple[str, ...])
 
 DEFAULT_MAX_LINES = 200
 """The facts of one scope before a person is asked to consolidate them."""
@@ -52,6 +52,9 @@ class Setting(NamedTuple):
             case int():
                 is_right = isinstance(value, int) and not isinstance(value, bool) and value >= 1
                 kind = "a whole number, 1 or more"
+            case tuple():
+                is_right = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+                kind = "a list of strings, such as [\"a\", \"b\"]"
             case _:
                 is_right, kind = isinstance(value, str), "a string in quotes"
         return "" if is_right else f"[{self.section}] {self.key} must be {kind}."
@@ -93,6 +96,7 @@ SETTINGS = {
         Setting(
             "memory", "auto_push", "", "Folders, with commas between them, whose memory files get edited facts at once."
         ),
+        Setting("team", "share", (), "Folders whose sessions are shared with your team."),
         Setting("facts", "max_lines", DEFAULT_MAX_LINES, "Consolidate the facts of a scope when there are more."),
     )
 }
@@ -102,7 +106,7 @@ def require_setting(name: str, kind: type[ValueT]) -> ValueT:
     """Return the value of a setting, or its default. Raise an error if the file or the value is wrong."""
     setting = SETTINGS[name]
     section = load_config().get(setting.section, {})
-    value = section.get(setting.key, setting.default) if isinstance(section, dict) else setting.default
+    value: Any = section.get(setting.key, setting.default) if isinstance(section, dict) else setting.default
     if problem := setting.find_problem(value):
         raise StoreError(f"In {config_file()}, {problem}")
     return kind(value)
@@ -112,8 +116,10 @@ def get_setting(config: Mapping[str, Any], name: str, kind: type[ValueT]) -> Val
     """Return the value of a setting in a config, or its default if it is missing or wrong."""
     setting = SETTINGS[name]
     section = config.get(setting.section)
-    value = section.get(setting.key) if isinstance(section, dict) else None
-    return kind(setting.default if value is None or setting.find_problem(value) else value)
+    value: Any = section.get(setting.key) if isinstance(section, dict) else None
+    if value is None or setting.find_problem(value):
+        value = setting.default
+    return kind(value)
 
 
 def check_config(config: Mapping[str, Any]) -> list[str]:

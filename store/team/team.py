@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from os.path import expanduser
 from typing import TYPE_CHECKING
 
+from store.config import get_setting
 from store.conversations.session_changes import SUB_AGENT_RELATIONS
 from store.database.file_lock import hold_file_lock
 from store.errors import Busy, NotFound, Refused
@@ -313,11 +314,8 @@ class Team:
 
     def _share_by_rule(self) -> None:
         """Share the sessions in the folders of the config file. Those with leaks are held, and the status says so."""
-        section = load_config().get("team", {})
-        folders = section.get("share", []) if isinstance(section, dict) else []
-        for folder in folders if isinstance(folders, list) else []:
-            if isinstance(folder, str) and folder:
-                self._share_folder(expanduser(folder).rstrip("/") or "/")
+        for folder in get_setting(load_config(), "team.share", tuple):
+            self._share_folder(expanduser(folder).rstrip("/") or "/")
 
     def _share_folder(self, folder: str) -> None:
         collector = ChangeCollector(self._store, self._local)
