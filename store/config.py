@@ -54,7 +54,7 @@ class Setting(NamedTuple):
                 kind = "a whole number, 1 or more"
             case tuple():
                 is_right = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-                kind = "a list of strings, such as [\"a\", \"b\"]"
+                kind = 'a list of strings, such as ["a", "b"]'
             case _:
                 is_right, kind = isinstance(value, str), "a string in quotes"
         return "" if is_right else f"[{self.section}] {self.key} must be {kind}."

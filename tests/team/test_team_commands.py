@@ -3,54 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from store.store import Store
-
-
-class Person:
-    """Runs `backscroll` in a home folder of its own."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        home.mkdir()
-        folders = {"XDG_DATA_HOME": "data", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state"}
-        self._environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-        self._environment |= {"HOME": str(home), **{name: str(home / folder) for name, folder in folders.items()}}
-
-    def run(self, *arguments: str, status: int = 0) -> str:
-        program = str(Path(sys.executable).with_name("backscroll"))
-        done = subprocess.run(
-            [program, *arguments], env=self._environment, capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.run(*arguments, "--json"))
-
-    def store(self) -> Store:
-        return Store.open(self.home / "data/backscroll/store.db")
-
-    @property
-    def fingerprint(self) -> str:
-        return str(self.json("team")["team"]["machine"])
+from teams.people import Person, make_team
 
 
 @pytest.fixture
 def people(tmp_path: Path, team_address: str) -> tuple[Person, Person]:
     """Provide Anna and Ben, who joined and trust each other."""
-    anna, ben = Person(tmp_path / "anna"), Person(tmp_path / "ben")
-    for person in (anna, ben):
-        person.run("team", "join", team_address, "--name", person.home.name)
-    anna.run("team", "trust", "ben", ben.fingerprint)
-    ben.run("team", "trust", "anna", anna.fingerprint)
+    anna, ben = make_team(team_address, tmp_path / "anna", tmp_path / "ben")
     return anna, ben
 
 
