@@ -128,7 +128,8 @@ def redact(
     if certain:
         for _ in store.leaks.begin_scan().steps():
             pass
-        open_leaks = (leak for leak in store.leaks.list_leaks() if not leak.ignored and leak.tier == "certain")
+        known = (leak for leak in store.leaks.list_leaks() if leak.places)
+        open_leaks = (leak for leak in known if not leak.ignored and leak.tier == "certain")
         fingerprints = [*fingerprints, *(leak.fingerprint for leak in open_leaks)]
     if certain and not fingerprints:
         output.notify("No certain leaks found.")
@@ -282,7 +283,7 @@ def _print_leaks(found: Sequence[Leak]) -> None:
     """Print a line for each place. The first line of a leak also says what it is."""
     rows: list[list[Span]] = []
     for leak in found:
-        for place in leak.places:
+        for place in leak.places or [LeakPlace(field="redacted")]:
             rows.append(
                 [
                     leak.fingerprint,

@@ -25,6 +25,13 @@ _SELECT_PLACES = """
     from leaks join leak_places on leak_places.fingerprint = leaks.fingerprint
         left join sessions on sessions.key = leak_places.session
 """
+_SELECT_REDACTED = """
+    select leaks.fingerprint, leaks.rule, leaks.tier, leaks.ignored, leaks.rotated_at, max(redactions.at)
+    from leaks join redacted_values on redacted_values.fingerprint = leaks.fingerprint
+        join redactions on redactions.id = redacted_values.redaction
+    where redactions.state != 'undone' and leaks.fingerprint not in (select fingerprint from leak_places)
+    group by leaks.fingerprint
+"""
 _IN_SESSIONS = "where leak_places.session in (select value from json_each(?))"
 _IN_ORDER = "order by leak_places.at, leak_places.key"
 _MAX_SESSIONS = 1_000_000
@@ -53,13 +60,23 @@ class Leaks:
         return StoreScan(self._store, is_idle=is_idle)
 
     def list_leaks(self, query: str = "") -> list[Leak]:
-        """Return the leaks, or only those in sessions that match a query. Open ones come first, then the surest."""
+        """Return the leaks, or only those in sessions that match a query. Open ones come first, then the surest.
+
+        A value that was redacted has no places any more. It stays open until a person has replaced it.
+        """
         rows = self._read_rows(query)
         by_fingerprint: dict[str, list[Any]] = {}
         for row in rows:
             by_fingerprint.setdefault(row[0], []).append(row)
-        leaks = sorted(map(_build_leak, by_fingerprint.values()), key=lambda leak: leak.last_at, reverse=True)
+        found = [*map(_build_leak, by_fingerprint.values()), *([] if query else self._list_redacted())]
+        leaks = sorted(found, key=lambda leak: leak.last_at, reverse=True)
         return sorted(leaks, key=lambda leak: (not leak.is_open, Tier(leak.tier).rank))
+
+    def _list_redacted(self) -> list[Leak]:
+        return [
+            Leak(fingerprint, rule, tier, mask(rule), (), at, at, ignored or None, rotated_at or None)
+            for fingerprint, rule, tier, ignored, rotated_at, at in self._store.rows(_SELECT_REDACTED)
+        ]
 
     def list_turns(self) -> dict[str, int]:
         """Return the turn of every entry in which a leak was found."""

@@ -6,7 +6,7 @@ import sqlite3
 
 _FORGET_UNUSED = """
     delete from leaks where ignored = '' and rotated_at = ''
-        and fingerprint not in (select fingerprint from leak_places)
+        and fingerprint not in (select fingerprint from leak_places union select fingerprint from redacted_values)
 """
 
 

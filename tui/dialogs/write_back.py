@@ -20,7 +20,7 @@ from store.model.session import Session
 from store.text.sanitize import one_line, sanitize
 from tui.render import glyphs
 from tui.render.session_lines import abbreviate_home
-from tui.render.styles import ERROR, MUTED, STRONG, build_content, session_title
+from tui.render.styles import ERROR, MUTED, STRONG, SUCCESS, build_content, session_title
 from tui.render.write_back_lines import ShownColumnChange, ShownRowChange, describe_row_changes, render_write_back_plan
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import TextView
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from store.store import Store
     from store.write_back.service import WriteBackPreview
     from tui.app import Backscroll
-
-SUCCESS = "$text-success"
 
 
 class WriteBackDialog(Screen[bool]):

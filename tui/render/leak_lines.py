@@ -61,8 +61,10 @@ class LeakRow(NamedTuple):
 
     @property
     def state(self) -> str:
-        """Return the tier of an open leak, otherwise what a person said about it."""
-        return "ignored" if self.leak.ignored else "rotated" if self.leak.rotated else self.leak.tier
+        """Return the tier of an open leak, otherwise what was done about it."""
+        if self.leak.is_open:
+            return self.leak.tier if self.leak.places else "redacted"
+        return "ignored" if self.leak.ignored else "rotated"
 
     def matches(self, words: Sequence[str]) -> bool:
         leak = self.leak
@@ -159,7 +161,12 @@ def render_leak_detail(row: LeakRow, now: datetime) -> Content:
     elif leak.rotated:
         pieces.append((f"\nRotated {format_age(leak.rotated, now)}.", MUTED))
     else:
-        pieces.append(("\nReplace it at its vendor, then press r.", WARNING if leak.tier == "certain" else MUTED))
+        advice = (
+            "Replace it at its vendor, then press r."
+            if leak.places
+            else ("It was removed from every place. Replace it at its vendor as well, then press r.")
+        )
+        pieces.append((f"\n{advice}", WARNING if leak.tier == "certain" else MUTED))
     return build_content(pieces)
 
 

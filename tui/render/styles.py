@@ -22,6 +22,7 @@ FAINT = "$foreground 60%"
 STRONG = "bold"
 ERROR = "$text-error"
 WARNING = "$text-warning"
+SUCCESS = "$text-success"
 
 THEME = Theme(
     name="backscroll",

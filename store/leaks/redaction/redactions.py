@@ -219,7 +219,7 @@ class Redactions:
         for _ in self._store.leaks.begin_scan().steps():
             pass
         fingerprints = {value.fingerprint for value in values}
-        found = [leak for leak in self._store.leaks.list_leaks() if leak.fingerprint in fingerprints]
+        found = [leak for leak in self._store.leaks.list_leaks() if leak.places and leak.fingerprint in fingerprints]
         return RedactionReport(
             rows.id,
             rows.row.state,

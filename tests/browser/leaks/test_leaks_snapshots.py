@@ -32,3 +32,9 @@ def test_leaks(snap_compare: Compare, store: Store, leaks: dict[str, Leak], size
 def test_turn_with_hidden_leaks(snap_compare: Compare, store: Store, leaks: dict[str, Leak], size: Size) -> None:
     steps = after("Deploy with", ["exclamation_mark"], "2 open, 2 certain", ["enter"], "deploy --key sk_live_•")
     assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)
+
+
+@SIZES
+def test_redaction_preview(snap_compare: Compare, store: Store, leaks: dict[str, Leak], size: Size) -> None:
+    steps = after("Deploy with", ["exclamation_mark"], "2 open, 2 certain", ["X"], "Redact 2 certain leaks?", "Records")
+    assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)

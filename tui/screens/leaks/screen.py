@@ -79,6 +79,11 @@ class LeaksScreen(FilteredTableScreen):
         _leak_binding("enter", "open", "Open turn", "Go to the turn where it was found. Leaks are hidden there"),
         _leak_binding("r", "rotate", "Rotated", "You replaced the value at its vendor. Again: it is still valid"),
         _leak_binding("i", "ignore", "Ignore", "It does not matter. You are asked why. Again: it matters after all"),
+        _leak_binding(
+            "x", "redact", "Redact", "Remove the value from every place, after a preview. This can be undone"
+        ),
+        _leak_binding("X", "redact_certain", "Redact certain", "Remove all open leaks that are certain", show=False),
+        _leak_binding("D", "redactions", "Redactions", "Undo what was redacted, or forget it for good", show=False),
         _leak_binding("s", "scan", "Scan", "Scan what is not scanned yet. Again: stop"),
         _leak_binding("n", "not_scanned", "Not scanned", "List what was not looked into, and why", show=False),
         _leak_binding("y", "copy", "Copy", "Copy the fingerprint, or the path of the place", show=False),
@@ -246,6 +251,44 @@ class LeaksScreen(FilteredTableScreen):
         if self._state is not None:
             self.app.push_screen(ExplanationDialog("Not scanned", partial(render_not_scanned, self._state)))
 
+    # ── redacting ─────────────────────────────────────────────────────────────────────────────────
+
+    def action_redact(self) -> None:
+        if (row := self.table.selected) is not None:
+            self._open_redaction(f"Redact {row.leak.rule} {row.leak.masked}?", [row.leak.fingerprint])
+
+    def action_redact_certain(self) -> None:
+        leaks = [row.leak for row in self._rows if row.leak.is_open and row.leak.tier == "certain" and row.places]
+        if leaks:
+            title = f"Redact {format_count(len(leaks), 'certain leak')}?"
+            self._open_redaction(title, [leak.fingerprint for leak in leaks])
+        else:
+            self.notify("No open leak is certain.", timeout=3, markup=False)
+
+    def _open_redaction(self, title: str, fingerprints: Sequence[str]) -> None:
+        from tui.dialogs.redaction import RedactionDialog
+        from tui.render.redaction_lines import render_redaction_preview
+
+        redactions = self._store.leaks.redactions
+
+        def load_places() -> tuple[Sequence[Content], bool]:
+            preview = redactions.preview(fingerprints)
+            return render_redaction_preview(preview), preview.count > 0
+
+        def finish(has_run: bool | None) -> None:
+            if has_run:
+                self._state = None
+                self.load()
+
+        if self.app.can_edit(self._store) and not self._is_scanning:
+            dialog = RedactionDialog(self._store, title, load_places, lambda: redactions.begin(fingerprints))
+            self.app.push_screen(dialog, finish)
+
+    def action_redactions(self) -> None:
+        from tui.screens.leaks.redactions import RedactionsScreen
+
+        self.app.push_screen(RedactionsScreen(self._store, self._clock), lambda _: self.load())
+
     # ── what a person says ────────────────────────────────────────────────────────────────────────
 
     def action_ignore(self) -> None:
@@ -295,8 +338,11 @@ class LeaksScreen(FilteredTableScreen):
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("open", "ignore", "rotate", "copy", "side"):
-            return self.is_mounted and self.table.selected is not None
+        row = self.table.selected if self.is_mounted else None
+        if action in ("open", "redact"):
+            return row is not None and bool(row.places)
+        if action in ("ignore", "rotate", "copy", "side"):
+            return row is not None
         return super().check_action(action, parameters)
 
     def change_hint(self, binding: Binding) -> HintChange | None:
