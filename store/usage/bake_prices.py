@@ -7,7 +7,8 @@ genai-prices is needed only here: it takes half a second to import. Its terms be
 - A rate that is missing is that of the next wider kind, as the vendors do it: cache reads and writes cost as much as
   input, cache writes for an hour as much as those for five minutes, and reasoning as much as output.
 - A rate for some hours of the day is left out.
-- Of the rates for other ways of processing, those are taken that a record of an agent can name.
+- Of the rates for other ways of processing, those are taken that a record of an agent can name. Fast modes that
+  are no longer offered are added, because histories have them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ _FALLBACKS = {
 }
 _PROCESSINGS = {"fast": {"speed": "fast"}, "batch": {"processing": "batch"}}
 """Maps our names of the ways of processing to those of genai-prices."""
+
+_FORMER_FAST_MODES = {"claude-opus-4-6": 6, "claude-opus-4-7": 6}
+"""Maps models of Anthropic to how many times the usual rate their fast mode cost, for requests of any size."""
 
 _PRICE_NAMES = {
     "input": "input_mtok",
@@ -68,7 +72,7 @@ def _convert_provider(provider: Any) -> dict[str, Any]:
         "fallbacks": provider.fallback_model_providers or [],
         "models": [
             {"id": model.id, "names": _convert_match(model.match), "window": model.context_window, "rates": rates}
-            | _convert_variants(model)
+            | _convert_variants(provider.id, model)
             for model, rates in models
             if rates
         ],
@@ -112,7 +116,7 @@ def _convert_prices(prices: Any) -> Iterator[dict[str, Any]]:
             yield from _convert_price(start, price)
 
 
-def _convert_variants(model: Any) -> dict[str, Any]:
+def _convert_variants(provider: str, model: Any) -> dict[str, Any]:
     """Return the rates of the ways of processing that have some. Before their first day, the usual rates are valid."""
     found: dict[str, Any] = {}
     for name, context in _PROCESSINGS.items():
@@ -129,6 +133,9 @@ def _convert_variants(model: Any) -> dict[str, Any]:
                     model.get_prices(datetime.combine(day, time(), UTC), context),
                 )
             ]
+    if factor := _FORMER_FAST_MODES.get(model.id) if provider == "anthropic" else None:
+        usual = next(_convert_prices(model.prices))
+        found["fast"] = [usual | {kind: usual[kind] * factor for kind in _PRICE_NAMES}]
     return {"processing": found} if found else {}
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.ccusage_rules import RULES, Total, find_month, write_history
 from bench.corpus import Corpus, load_or_make_corpus
 from bench.peers import CCUSAGE, install_ccusage
 from bench.processes import BenchmarkError, isolated_environment, run_measured
@@ -31,6 +32,9 @@ KINDS = {
     "cache_creation_input_tokens": ("cache_write_5m", "cacheCreationTokens"),
 }
 """Maps the kinds of tokens in a transcript to our name and to that of ccusage."""
+
+MILLION = 1_000_000
+NOTHING = Total(0, 0)
 
 FIGURES = re.compile(rb"prices ")
 """Is shown on the statistics screen together with its first figures."""
@@ -53,7 +57,8 @@ def measure(folder: Path, sizes: tuple[int, int], runs: int) -> list[ResultRow]:
         for corpus in (medium, large):
             for name, seconds in benchmark.measure_once(corpus, with_peer=corpus is medium):
                 values.setdefault((name, corpus.name), []).append(seconds)
-    return [*_time_rows(values, medium, large, benchmark.failure), *benchmark.compare_totals(medium)]
+    compared = [*benchmark.compare_totals(medium), *benchmark.compare_rules(folder / "rules")]
+    return [*_time_rows(values, medium, large, benchmark.failure), *compared]
 
 
 def _time_rows(
@@ -106,7 +111,7 @@ class _StatisticsBenchmark:
     def compare_totals(self, corpus: Corpus) -> Iterator[ResultRow]:
         """Yield how many totals of a month, model and kind differ from the count by the rule of each program."""
         ours = self._read_our_totals(corpus)
-        by_message = _count_tokens(corpus.home, lambda message, request: message)
+        by_message = _count_tokens(corpus.home, lambda message, request: message, keeps_last=True)
         yield _difference_row(f"totals other than by the id of the message, {corpus.name}", ours, by_message)
         if self._peer is None:
             return
@@ -121,49 +126,80 @@ class _StatisticsBenchmark:
             unit="",
         )
 
+    def compare_rules(self, home: Path) -> Iterator[ResultRow]:
+        """Yield the cost of a month for each rule. A program that reports something else than its rule says has no
+        figure, and the row says what is wrong."""
+        write_history(home)
+        environment = isolated_environment(home, self._state / "rules")
+        run_measured([self._program, "sync"], environment)
+        ours = {
+            row["key"]: Total(row["tokens"]["total"], round((row["cost_usd"] or 0) * MILLION))
+            for row in self._ask(environment, self._program, *_STATS, "month")["rows"]
+        }
+        found = self._ask(environment, self._peer, *_CCUSAGE_ARGUMENTS)["monthly"] if self._peer else []
+        theirs = {row["month"]: Total(row["totalTokens"], round(row["totalCost"] * MILLION)) for row in found}
+        for number, rule in enumerate(RULES):
+            month = find_month(number)
+            own, other = ours.get(month, NOTHING), theirs.get(month, NOTHING)
+            expected = "" if own == rule.ours else f"{own} instead of {rule.ours}"
+            expected_of_peer = "" if other == rule.theirs else f"{other} instead of {rule.theirs}"
+            yield ResultRow(
+                name=rule.name,
+                ours=[] if expected else [own.micro_dollars / MILLION],
+                baseline=[] if expected_of_peer or not self._peer else [other.micro_dollars / MILLION],
+                baseline_name=CCUSAGE,
+                unit="$",
+                limit=rule.ours.micro_dollars / MILLION,
+                failure=expected,
+                baseline_failure=expected_of_peer if self._peer else self.failure,
+            )
+
     def _read_our_totals(self, corpus: Corpus) -> Totals:
         totals: Totals = Counter()
-        months = [row["key"] for row in self._ask(corpus, self._program, *_STATS, "month", "agent:claude")["rows"]]
+        environment = self._environment(corpus)
+        months = [row["key"] for row in self._ask(environment, self._program, *_STATS, "month", "agent:claude")["rows"]]
         for month in months:
             period = ("--since", month, "--until", month)
-            for row in self._ask(corpus, self._program, *_STATS, "model", "agent:claude", *period)["rows"]:
+            for row in self._ask(environment, self._program, *_STATS, "model", "agent:claude", *period)["rows"]:
                 for kind, (name, _) in KINDS.items():
                     totals[month, row["key"], kind] += row["tokens"][name]
         return totals
 
     def _read_ccusage_totals(self, corpus: Corpus, program: Path) -> Totals:
         totals: Totals = Counter()
-        for month in self._ask(corpus, program, *_CCUSAGE_ARGUMENTS)["monthly"]:
+        for month in self._ask(self._environment(corpus), program, *_CCUSAGE_ARGUMENTS)["monthly"]:
             for row in month["modelBreakdowns"]:
                 for kind, (_, name) in KINDS.items():
                     totals[month["month"], row["modelName"], kind] += row[name]
         return totals
 
-    def _ask(self, corpus: Corpus, *command: str | Path) -> Any:
-        result = subprocess.run(command, env=self._environment(corpus), capture_output=True, check=True)
+    def _ask(self, environment: Mapping[str, str], *command: str | Path) -> Any:
+        result = subprocess.run(command, env=environment, capture_output=True, check=True)
         return json.loads(result.stdout)
 
     def _environment(self, corpus: Corpus) -> dict[str, str]:
         return isolated_environment(corpus.home, self._state / f"statistics-{corpus.home.name}")
 
 
-def _count_tokens(home: Path, identify: Callable[[str, str], str]) -> Totals:
-    """Count the tokens in all transcripts of Claude Code. Records with the same id count once, those without one each
-    time."""
-    totals: Totals = Counter()
-    seen: set[str] = set()
+def _count_tokens(home: Path, identify: Callable[[str, str], str], *, keeps_last: bool = False) -> Totals:
+    """Count the tokens in all transcripts of Claude Code. Of records with the same id, the first one or the last one of
+    the first file counts; records without one count each time."""
+    counted: dict[str, tuple[Path, Mapping[str, Any]]] = {}
     for path in sorted((home / ".claude").rglob("*.jsonl")):
         for line in path.read_bytes().splitlines():
             record = json.loads(line)
             message = record.get("message") or {}
             if record.get("type") != "assistant" or "usage" not in message:
                 continue
-            name = identify(message["id"], record.get("requestId", ""))
-            if name and name in seen:
-                continue
-            seen.add(name)
-            for kind in KINDS:
-                totals[record["timestamp"][:7], message["model"], kind] += message["usage"].get(kind, 0)
+            name = identify(message["id"], record.get("requestId", "")) or f"record {len(counted)}"
+            first = counted.setdefault(name, (path, record))
+            if keeps_last and first[0] == path:
+                counted[name] = path, record
+    totals: Totals = Counter()
+    for _, record in counted.values():
+        for kind in KINDS:
+            message = record["message"]
+            totals[record["timestamp"][:7], message["model"], kind] += message["usage"].get(kind, 0)
     return totals
 
 

@@ -87,6 +87,8 @@ def format_value(value: float, unit: str) -> str:
             return f"{value * 1000:.{0 if value >= 0.1 else 1}f} ms" if value < 1 else f"{value:.2f} s"
         case "MB":
             return f"{value:.0f} MB"
+        case "$":
+            return f"${value:.6f}"
         case _:
             return f"{value:.3g}{unit}"
 
