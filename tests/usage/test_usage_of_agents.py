@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,44 @@ def test_usage_that_is_derived_again_is_the_same(name: str, store: Store, tmp_pa
         assert [row[3:5] + row[6:] for row in store.rows(ROWS)] == [row[3:5] + row[6:] for row in rows]
     else:
         assert store.rows(ROWS) == rows
+
+
+def set_opencode_usage(sample: Path) -> None:
+    """Let every message and step have reasoning and a cost."""
+    with closing(sqlite3.connect(sample)) as connection, connection:
+        for table in ("message", "part"):
+            connection.execute(
+                f"""
+                update {table} set data = json_set(data, '$.cost', 0.25, '$.tokens.reasoning', 7, '$.tokens.total', 0)
+                where json_extract(data, '$.tokens') is not null
+                """
+            )
+
+
+def set_atif_usage(sample: Path) -> None:
+    for path in sample.rglob("*.json"):
+        trajectory = json.loads(path.read_text())
+        for step in trajectory.get("steps", ()):
+            if "metrics" in step:
+                step["metrics"] |= {"cost_usd": 0.25, "extra": {"reasoning_tokens": 7}}
+        path.write_text(json.dumps(trajectory))
+
+
+@pytest.mark.parametrize(("name", "change"), [("opencode", set_opencode_usage), ("atif", set_atif_usage)])
+def test_reasoning_and_reported_cost_are_derived_again(
+    name: str, change: Callable[[Path], None], store: Store, tmp_path: Path
+) -> None:
+    sample = SAMPLES[name](tmp_path)
+    change(sample)
+    sync(store, sample)
+    rows = store.rows(ROWS)
+    figures = store.usage.collect("month").totals
+    assert figures.tokens.reasoning >= 7
+    assert figures.reported_cost is not None
+    assert figures.reported_cost >= 250_000
+    forget_usage(store)
+    list(rederive_usage(store))
+    assert store.rows(ROWS) == rows
 
 
 def test_deriving_again_continues_where_it_stopped(store: Store, tmp_path: Path) -> None:
