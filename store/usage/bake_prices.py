@@ -117,26 +117,27 @@ def _convert_prices(prices: Any) -> Iterator[dict[str, Any]]:
 
 
 def _convert_variants(provider: str, model: Any) -> dict[str, Any]:
-    """Return the rates of the ways of processing that have some. Before their first day, the usual rates are valid."""
-    found: dict[str, Any] = {}
-    for name, context in _PROCESSINGS.items():
-        variants = [variant for variant in model.price_variants or () if variant.when == context]
-        usual = model.prices if isinstance(model.prices, list) else [model.prices]
-        constraints = [getattr(price, "constraint", None) for price in (*usual, *variants)]
-        if variants and not any(type(constraint).__name__ == "TimeOfDateConstraint" for constraint in constraints):
-            days = {constraint.start_date if constraint else date.min for constraint in constraints}
-            found[name] = [
-                rate
-                for day in sorted(days)
-                for rate in _convert_price(
-                    "" if day == date.min else day.isoformat(),
-                    model.get_prices(datetime.combine(day, time(), UTC), context),
-                )
-            ]
-    if factor := _FORMER_FAST_MODES.get(model.id) if provider == "anthropic" else None:
-        usual = next(_convert_prices(model.prices))
+    """Return the rates of the ways of processing that have some."""
+    found = {name: rates for name in _PROCESSINGS if (rates := _convert_variant(model, _PROCESSINGS[name]))}
+    if provider == "anthropic" and model.id in _FORMER_FAST_MODES:
+        usual, factor = next(_convert_prices(model.prices)), _FORMER_FAST_MODES[model.id]
         found["fast"] = [usual | {kind: usual[kind] * factor for kind in _PRICE_NAMES}]
     return {"processing": found} if found else {}
+
+
+def _convert_variant(model: Any, context: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the rates of one way of processing. Before their first day, the usual rates are valid."""
+    variants = [variant for variant in model.price_variants or () if variant.when == context]
+    prices = model.prices if isinstance(model.prices, list) else [model.prices]
+    constraints = [getattr(price, "constraint", None) for price in (*prices, *variants)]
+    if not variants or any(type(constraint).__name__ == "TimeOfDateConstraint" for constraint in constraints):
+        return []
+    days = {constraint.start_date if constraint else date.min for constraint in constraints}
+    rates: list[dict[str, Any]] = []
+    for day in sorted(days):
+        price = model.get_prices(datetime.combine(day, time(), UTC), context)
+        rates += _convert_price("" if day == date.min else day.isoformat(), price)
+    return rates
 
 
 def _convert_price(start: str, price: Any) -> Iterator[dict[str, Any]]:

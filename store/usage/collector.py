@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from store.model.statistics import Figures, StatisticsRow
 from store.search.sql import Condition, format_timestamp
-from store.text.validate import decode, encode
+from store.text.validate import encode
 from store.usage.cost import JOIN_RATES, RATES, UsedModel, list_models, rates_parameter
 from store.usage.figures import RESPONSE_SUMS, SUMS, add_figures, response_figures
 from store.usage.period import Period
@@ -57,15 +57,23 @@ _SELECT_RESPONSES = f"""
 _JOIN_MODELS = "join usage_models on usage_models.key = {}.model"
 # Most sessions belong to one row as a whole, e.g. to one month. Their own counts are then added, which takes a third of
 # the time that counting their turns and calls takes. Only sessions with a relation have inherited turns.
-_SELECT_SPANS = """
-    select sessions.key, sessions.relation is null and sessions.turns > 0 and {is_of_one_split},
-        {first_key}, {last_key}, {split}, spans.first, spans.last, sessions.turns, sessions.tool_calls, sessions.errors,
-        spans.seconds
+_SELECT_WHOLE_SESSIONS = """
+    select is_whole, iif(is_whole, key, ''), iif(is_whole, split, ''), json_group_array(session),
+        sum(turns), sum(tool_calls), sum(errors), sum(seconds)
     from (
-        select session, min(started_at) as first, max(started_at) as last, sum({seconds}) as seconds
-        from turns group by session
-    ) as spans join sessions on sessions.key = spans.session where {condition}
+        select sessions.key as session, {first_key} as key, {split} as split,
+            sessions.relation is null and sessions.turns > 0 and {is_of_one_split} and {first_key} is {last_key}
+                and spans.first >= ? and spans.last < ? as is_whole,
+            sessions.turns, sessions.tool_calls, sessions.errors, spans.seconds
+        from (
+            select session, min(started_at) as first, max(started_at) as last, sum({seconds}) as seconds
+            from turns group by session
+        ) as spans join sessions on sessions.key = spans.session where {condition}
+    ) group by 1, 2, 3
 """
+_END_OF_TIME = "~"
+"""Sorts after every time."""
+
 _SELECT_EARLY_SESSIONS = "select key from sessions where turns = 0 and tool_calls > 0 and {condition}"
 _ACTIVE_SECONDS = f"min(max((julianday(ended_at) - julianday(started_at)) * 86400, 0), {MAX_TURN_SECONDS})"
 _SELECT_TURNS = """
@@ -146,7 +154,9 @@ class StatisticsCollector:
             others = Condition(IS_ONE_OF, (_encode_keys(self._add_whole_sessions()),))
             self._add_turns(others)
             self._add_calls(others)
-            figures = {key: part.sum_up() for key, part in self._roll_up().items()}
+            if self._by == "session":
+                self._roll_up_subagents()
+            figures = {key: part.sum_up() for key, part in self._parts.items()}
             totals = _Part([*figures.values()], set().union(*(part.sessions for part in self._parts.values()))).sum_up()
         else:
             # A turn may have several tools or none, so the rows of tools do not add up to the totals.
@@ -164,17 +174,12 @@ class StatisticsCollector:
         part.figures.append(figures)
         part.sessions.update(sessions)
 
-    def _roll_up(self) -> dict[_RowKey, _Part]:
+    def _roll_up_subagents(self) -> None:
         """Add the rows of sub-agents to those of the sessions that they work for."""
-        if self._by != "session":
-            return self._parts
         roots = find_roots(self._store)
-        rolled: dict[_RowKey, _Part] = {}
-        for (key, split), part in self._parts.items():
-            root = rolled.setdefault((roots.get(key, key), split), _Part([], set()))
-            root.figures.extend(part.figures)
-            root.sessions.update(part.sessions)
-        return rolled
+        for key in [key for key in self._parts if key[0] in roots]:
+            part = self._parts.pop(key)
+            self._add(roots[key[0]], key[1], add_figures(part.figures), part.sessions)
 
     # ── responses ─────────────────────────────────────────────────────────────────────────────────
 
@@ -182,11 +187,11 @@ class StatisticsCollector:
         divided: list[int] = []
         for first_key, last_key, split, sessions, *numbers in self._select_responses_of_sessions():
             if first_key == last_key:
-                self._add(first_key, split, response_figures(numbers), decode(sessions))
+                self._add(first_key, split, response_figures(numbers), _decode_keys(sessions))
             else:
-                divided += decode(sessions)
+                divided += _decode_keys(sessions)
         for key, split, sessions, *numbers in self._select_responses(divided) if divided else ():
-            self._add(key, split, response_figures(numbers), decode(sessions))
+            self._add(key, split, response_figures(numbers), _decode_keys(sessions))
 
     def _select_responses_of_sessions(self) -> list[Any]:
         is_by_model = self._split == "model"
@@ -225,7 +230,7 @@ class StatisticsCollector:
     def _add_whole_sessions(self) -> list[int]:
         """Add the counts of sessions that belong to one row as a whole, and return the others."""
         is_by_model = self._split == "model"
-        sql = _SELECT_SPANS.format(
+        sql = _SELECT_WHOLE_SESSIONS.format(
             is_of_one_split=_HAS_ONE_MODEL if is_by_model else "1",
             first_key=self._turn_key("spans.first"),
             last_key=self._turn_key("spans.last"),
@@ -233,21 +238,17 @@ class StatisticsCollector:
             seconds=_ACTIVE_SECONDS,
             condition=self._sessions.sql,
         )
-        since, until = (format_timestamp(moment) if moment else "" for moment in self._period)
-        whole: dict[tuple[str | None, str], list[tuple[float, ...]]] = {}
+        since = format_timestamp(self._period.since) if self._period.since else ""
+        until = format_timestamp(self._period.until) if self._period.until else _END_OF_TIME
         others: list[int] = []
-        for session, is_whole, first_key, last_key, split, first, last, *counts in self._store.rows(
-            sql, *self._sessions.values
+        for is_whole, key, split, keys, turns, calls, errors, seconds in self._store.rows(
+            sql, since, until, *self._sessions.values
         ):
-            if is_whole and first_key == last_key and first >= since and (not until or last < until):
-                whole.setdefault((first_key, split), []).append((session, *counts))
+            if is_whole:
+                figures = Figures(turns=turns, tool_calls=calls, errors=errors, active_seconds=round(seconds))
+                self._add(key, split, figures, _decode_keys(keys))
             else:
-                others.append(session)
-        for (key, split), rows in whole.items():
-            sessions, *columns = zip(*rows, strict=True)
-            turns, calls, errors, seconds = (round(sum(column)) for column in columns)
-            figures = Figures(turns=turns, tool_calls=calls, errors=errors, active_seconds=seconds)
-            self._add(key, split, figures, map(int, sessions))
+                others = _decode_keys(keys)
         early = self._store.rows(_SELECT_EARLY_SESSIONS.format(condition=self._sessions.sql), *self._sessions.values)
         return others + [session for (session,) in early]
 
@@ -261,7 +262,7 @@ class StatisticsCollector:
             condition=sessions.sql,
         )
         for key, split, keys, turns, seconds in self._store.rows(sql, *period.values, *sessions.values):
-            self._add(key, split, Figures(turns=turns, active_seconds=round(seconds)), decode(keys))
+            self._add(key, split, Figures(turns=turns, active_seconds=round(seconds)), _decode_keys(keys))
 
     def _add_calls(self, sessions: Condition) -> None:
         """Add the calls. A call belongs to the time at which its turn began."""
@@ -277,7 +278,7 @@ class StatisticsCollector:
         )
         for key, split, keys, calls, errors in self._store.rows(sql, *period.values, *sessions.values):
             # A row that only has calls is about none of its sessions, unless it is about a tool.
-            self._add(key, split, Figures(tool_calls=calls, errors=errors), decode(keys) if is_by_tool else ())
+            self._add(key, split, Figures(tool_calls=calls, errors=errors), _decode_keys(keys) if is_by_tool else ())
 
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -291,6 +292,11 @@ class StatisticsCollector:
 
 def _encode_keys(keys: Iterable[int]) -> str:
     return encode(list(keys)).decode()
+
+
+def _decode_keys(text: str) -> list[int]:
+    """Decode what `json_group_array` made of keys. This is faster than a parser of JSON."""
+    return [int(key) for key in text[1:-1].split(",")]
 
 
 def _time_key(by: str, moment: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
-from store.model.statistics import Figures, TokenCounts
+from store.model.statistics import NO_TOKENS, Figures, TokenCounts
 from store.model.usage import TOKEN_KINDS
 from store.usage.cost import CONTEXT, COST
 
@@ -39,29 +41,30 @@ def response_figures(numbers: Sequence[Any]) -> Figures:
 
 def add_figures(all_figures: Iterable[Figures]) -> Figures:
     """Return the sum. A cost is None only if all of them are."""
-    values = list(all_figures)
-    if not values:
-        return Figures()
-    if len(values) == 1:
-        return values[0]
-    sessions, turns, calls, errors, seconds, responses, tokens, costs, unpriced, reported, is_estimated = zip(
-        *values, strict=True
-    )
+    return reduce(_add_two, all_figures, Figures())
+
+
+def _add_two(one: Figures, other: Figures) -> Figures:
     return Figures(
-        sum(sessions),
-        sum(turns),
-        sum(calls),
-        sum(errors),
-        sum(seconds),
-        sum(responses),
-        TokenCounts(*map(sum, zip(*tokens, strict=True))),
-        _add_known(costs),
-        sum(unpriced),
-        _add_known(reported),
-        any(is_estimated),
+        one.sessions + other.sessions,
+        one.turns + other.turns,
+        one.tool_calls + other.tool_calls,
+        one.errors + other.errors,
+        one.active_seconds + other.active_seconds,
+        one.responses + other.responses,
+        _add_tokens(one.tokens, other.tokens),
+        _add_known(one.cost, other.cost),
+        one.unpriced_tokens + other.unpriced_tokens,
+        _add_known(one.reported_cost, other.reported_cost),
+        one.is_estimated or other.is_estimated,
     )
 
 
-def _add_known(amounts: Iterable[int | None]) -> int | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if known else None
+def _add_tokens(one: TokenCounts, other: TokenCounts) -> TokenCounts:
+    if one is NO_TOKENS or other is NO_TOKENS:
+        return other if one is NO_TOKENS else one
+    return TokenCounts(*map(add, one, other))
+
+
+def _add_known(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else one + other
