@@ -328,13 +328,13 @@ async def test_waste_is_listed_and_opens_its_turn(used_store: Store) -> None:
         stats(pilot).table.focus()
         await pilot.press("B")
         await wait_until_counted(pilot, "file read again", "/src/big.py", "Draw a logo, 2, 3, 4")
-        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).waste_table)
+        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).tables.waste_table)
         await pilot.press("enter")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen) and pilot.app.screen.is_reading)
         await wait_for_text(pilot, "▌ Look again, 0")
         await pilot.press("escape")
         await wait_until_counted(pilot, "file read again")
-        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).waste_table)
+        await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).tables.waste_table)
 
 
 async def test_no_waste(used_store: Store) -> None:

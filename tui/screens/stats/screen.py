@@ -11,7 +11,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Grid
-from textual.content import Content
 from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Static
@@ -24,13 +23,13 @@ from store.search.saved_searches import expand_saved_searches
 from tui.messages import DataMessage
 from tui.render.charts.measures import MEASURES
 from tui.render.statistics.figures import NOTHING, FigureSource, StatsReport, build_filter
-from tui.render.statistics.headings import render_periods, render_prices, render_tabs, render_totals
+from tui.render.statistics.headings import render_periods, render_prices, render_totals
 from tui.render.statistics.period import PERIODS, StatsPeriod, find_calendar_end
-from tui.render.statistics.waste_rows import render_waste_head
-from tui.render.styles import MUTED, format_count
+from tui.render.styles import format_count
 from tui.screens.folder_scope import FolderScope, next_folder_scope
 from tui.screens.search_screen import SearchScreen, search_binding
 from tui.screens.stats.state import PLACES, TABS, ChartName, StatsChoice, StatsState
+from tui.screens.stats.tables import LOADING, StatsTables
 from tui.screens.store_screen import Clock
 from tui.widgets.charts.bars_view import BarsView
 from tui.widgets.charts.calendar_view import CalendarView
@@ -52,14 +51,11 @@ TALL_HEIGHT = 38
 """The height from which all charts are shown together."""
 
 
-LOADING = "adding up…"
 TOOLS_HAVE_NO_TOKENS = "Tool calls have no tokens of their own. Enter shows the calls."
 _KEYS_OUTSIDE_SEARCH = frozenset(
     ("period", "move_period", "measure", "tab", "stack", "scope", "side", "explain", "explain_total")
 )
 """Names the actions whose keys are letters or moves in the search box while it has the focus."""
-
-NO_WASTE = "Nothing was found in the most expensive sessions of this period."
 
 
 class StatsScreen(SearchScreen[StatsChoice | None]):
@@ -70,7 +66,7 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (TALL_HEIGHT, "-tall")]  # noqa: RUF012
     DEFAULT_CSS = """
     StatsScreen {
-        #periods, #totals, #tabs, #head, #prices {
+        #periods, #totals, #prices {
             height: 1;
             padding: 0 1;
         }
@@ -78,35 +74,6 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
         #charts {
             height: 11;
             grid-size: 1 1;
-        }
-
-        WasteTable, #no-waste {
-            display: none;
-        }
-
-        #no-waste {
-            height: 1fr;
-            content-align: center middle;
-        }
-
-        &.-waste {
-            StatsTable {
-                display: none;
-            }
-
-            WasteTable {
-                display: block;
-            }
-        }
-
-        &.-waste.-nothing {
-            WasteTable {
-                display: none;
-            }
-
-            #no-waste {
-                display: block;
-            }
         }
 
         &.-narrow, &.-short {
@@ -172,8 +139,8 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
     calendar = query_one(CalendarView)
     hours = query_one(HoursView)
     bars = query_one(BarsView)
+    tables = query_one(StatsTables)
     table = query_one(StatsTable)
-    waste_table = query_one(WasteTable)
 
     class ReportLoaded(DataMessage):
         generation: int
@@ -184,8 +151,6 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
         self._state = state
         self._folder_scopes = scopes
         self._report: StatsReport | None = None
-        self._is_table_awaited = False
-        "Is set from the key that chooses another table until that table has rows and gets the focus."
         self._generation = 0
         "Numbers the requests; an answer to an older one is dropped."
 
@@ -197,11 +162,7 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
             yield CalendarView()
             yield HoursView()
             yield BarsView()
-        yield Static(id="tabs")
-        yield Static(id="head")
-        yield StatsTable()
-        yield WasteTable()
-        yield Static(id="no-waste")
+        yield StatsTables()
         yield Static(id="prices")
         yield KeyHintBar()
 
@@ -210,9 +171,10 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
         self.calendar.cursor, self.bars.cursor = self._state.day, self._state.bar
         self.hours.cursor = self._state.slot or self.hours.cursor
         self._show_chart(self._state.shown_chart)
-        self.set_class(self._state.tab == "waste", "-waste")
-        self._is_table_awaited = self._state.focus == "table"
-        if not self._is_table_awaited:
+        self.tables.choose(self._state.tab)
+        if self._state.focus == "table":
+            self.tables.focus_when_filled()
+        else:
             self.set_focus(self._find_widget(self._state.focus))
         self._show_headings()
         self.load()
@@ -270,27 +232,10 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
             self.calendar.show(report.days, find_calendar_end(state.period, self._today))
             self.hours.show(report.hours)
             self.bars.show(report.bars, state.period.bucket, state.stacked_by)
-            if state.tab != "waste":
-                self.table.show(report.rows, state.tab, state.measure, state.row)
-                self._state = state._replace(row="" if report.rows else state.row)
-            self._show_waste(report)
-            if self._is_table_awaited and (report.rows or report.waste):
-                self._is_table_awaited = False
-                self.call_after_refresh(self._focus_table)
+            self.tables.show(report, state.measure, state.row)
+            self._state = state._replace(row="" if report.rows else state.row)
             self.bar.show_count(format_count(report.totals.sessions, "session") or "no sessions")
         self._show_headings()
-
-    def _focus_table(self) -> None:
-        if self.focused is None:
-            self.set_focus(self._find_widget("table"))
-
-    def _show_waste(self, report: StatsReport) -> None:
-        is_waste = self._state.tab == "waste"
-        self.set_class(is_waste, "-waste")
-        self.set_class(is_waste and not report.waste, "-nothing")
-        self.waste_table.show(report.waste)
-        text = NO_WASTE if report.is_complete else LOADING
-        self.query_one("#no-waste", Static).update(Content.styled(text, MUTED))
 
     def _show_headings(self) -> None:
         state, width = self._state, max(self.app.size.width - 2, 1)
@@ -298,10 +243,7 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
         prices = self._report.prices if self._report else None
         self.query_one("#periods", Static).update(render_periods(state.period, self._today, width))
         self.query_one("#totals", Static).update(render_totals(totals, state.measure, width))
-        self.query_one("#tabs", Static).update(render_tabs(TABS, state.tab, width))
-        is_waste = state.tab == "waste"
-        head = render_waste_head(width - 2) if is_waste else self.table.layout_of_columns.render_head()
-        self.query_one("#head", Static).update(head)
+        self.tables.show_headings(width)
         unread = self._report.sessions_to_read if self._report else 0
         self.query_one("#prices", Static).update(render_prices(prices, totals, width, unread))
 
@@ -315,7 +257,7 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
 
     def _find_widget(self, name: str) -> Widget:
         widgets: dict[str, Widget] = {"calendar": self.calendar, "hours": self.hours, "bars": self.bars}
-        return widgets.get(name, self.waste_table if self._state.tab == "waste" else self.table)
+        return widgets.get(name, self.tables.shown)
 
     @property
     def state(self) -> StatsState:
@@ -345,10 +287,10 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
     @on(events.DescendantFocus)
     def _remember_focus(self, event: events.DescendantFocus) -> None:
         names: dict[Widget, ChartName] = {self.calendar: "calendar", self.hours: "hours", self.bars: "bars"}
-        if event.widget in (self.table, self.waste_table):
-            self._state = self._state._replace(focus="table")
-        elif name := names.get(event.widget):
+        if name := names.get(event.widget):
             self._state = self._state._replace(focus=name, shown_chart=name)
+        elif self.tables in event.widget.ancestors:
+            self._state = self._state._replace(focus="table")
 
     @on(ChartView.EdgeReached)
     def _move_over_edge(self, reached: ChartView.EdgeReached) -> None:
@@ -442,13 +384,9 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
     def action_tab(self, by: int) -> None:
         if self._report is not None:
             self._report = self._report._replace(rows=(), waste=())
-        if self.focused in (self.table, self.waste_table):
-            # A table without rows may be hidden, and a hidden widget cannot have the focus.
-            self._is_table_awaited = True
-            self.set_focus(None)
-        self._change(tab=TABS[(TABS.index(self._state.tab) + by) % len(TABS)])
-        self.set_class(self._state.tab == "waste", "-waste")
-        self.remove_class("-nothing")
+        tab = TABS[(TABS.index(self._state.tab) + by) % len(TABS)]
+        self.tables.choose(tab)
+        self._change(tab=tab)
 
     def action_stack(self) -> None:
         self._change(stacked_by="agent" if self._state.stacked_by == "model" else "model")
