@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ import click
 
 from store.cli import json_output, output
 from store.cli.lazy_group import WordGroup
-from store.cli.options import NON_NEGATIVE_INT, complete_query, is_interactive, json_option, with_store
+from store.cli.options import NON_NEGATIVE_INT, complete_query, json_option, with_store
 from store.cli.output import Span, Style, TerminalText, format_age, format_count
 from store.cli.secrets import passphrase_stdin_option, run_with_unlock
 from store.model.leak import Leak, LeakPlace, NotScanned
@@ -196,10 +197,15 @@ def forget(store: Store, redaction: int) -> None:
 
 
 def _follow(run: RedactionRun) -> RedactionReport:
-    """Run to the end, and show the steps if stderr is a terminal."""
-    for progress in run.steps():
-        if is_interactive():
-            output.notify(f"{progress.done}/{progress.total} {progress.step}" if progress.total else progress.step)
+    """Run to the end, with a progress bar if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        for _ in run.steps():
+            pass
+        return run.report
+    with click.progressbar(range(0), length=1, label="Redacting", file=sys.stderr) as bar:
+        for progress in run.steps():
+            bar.length, bar.pos = progress.total or 1, 0
+            bar.update(progress.done)
     return run.report
 
 

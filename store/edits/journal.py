@@ -67,10 +67,6 @@ class PendingEdit:
         self.changes.append(Change(table, key, None, self._read_row(table, key)))
         return key
 
-    def add_inserted(self, table: str, key: Json) -> None:
-        """Record a row that was inserted in the same transaction."""
-        self.changes.append(Change(table, key, None, self._read_row(table, key)))
-
     def delete(self, table: str, key: Json) -> None:
         row = self._read_row(table, key)
         if row is None:
@@ -108,7 +104,7 @@ class PendingEdit:
                 self.update(change.table, change.key, **change.after)
 
     def add_foreign_change(self, change: Change) -> None:
-        """Record a change that a write-back makes in a foreign store."""
+        """Record a change that a write-back makes in a foreign store, or a redaction anywhere."""
         self.changes.append(change)
 
     def _read_row(self, table: str, key: Json) -> dict[str, Any] | None:

@@ -19,9 +19,11 @@ from store.errors import NothingToUndo, Refused, SecretLocked, StoreError, Write
 from store.leaks.redaction.foreign_files import ForeignRedaction
 from store.leaks.redaction.own_redaction import redact_own_texts, restore_own_texts
 from store.leaks.redaction.replacer import LeakedValue, Replacer, Spellings
-from store.leaks.redaction.rows import RedactionRows, create_redaction, list_left, list_redactions
+from store.leaks.redaction.rows import RedactionRows, create_redaction, list_left, list_redactions, list_values
 from store.leaks.redaction.survey import Survey, ValueFinder, list_places, survey_places
 from store.leaks.store_scan import list_not_scanned
+from store.model.entry import Json
+from store.model.knowledge import REDACTIONS_TABLE, Change
 from store.model.leak import NotScanned
 from store.model.redaction import (
     RedactedValue,
@@ -160,9 +162,14 @@ class Redactions:
         ids = {place.session_id for place in places if place.session_id}
         keys = sorted(self._store.sessions.get(session_id).key for session_id in ids)
         with self._store.journal.edit(REDACT, *keys) as edit:
-            edit.add_inserted("redactions", rows.id)
+            edit.add_foreign_change(Change(REDACTIONS_TABLE, rows.id, None, self._describe(rows)))
         (number,) = self._store.row("select max(id) from edits")
         self._store.connection.execute("update redactions set edit = ? where id = ?", (number, rows.id))
+
+    def _describe(self, rows: RedactionRows) -> dict[str, Json]:
+        """Return what the journal says of a redaction."""
+        rules = dict.fromkeys(value.rule for value in list_values(self._store, rows.id))
+        return {"rules": ", ".join(rules), "count": rows.row.times}
 
     def _forget_places(self, values: Iterable[LeakedValue]) -> None:
         """Forget where the values were found, so that the next scan looks there again."""
@@ -271,7 +278,8 @@ class Redactions:
                 self._store.journal.edit(UNDO, *decode(sessions[0] if sessions else "[]"), undoes=edit) as pending,
             ):
                 restore_own_texts(self._store, rows, values, spellings)
-                pending.update("redactions", rows.id, state="undoing")
+                rows.set_state("undoing")
+                pending.add_foreign_change(Change(REDACTIONS_TABLE, rows.id, self._describe(rows), None))
                 for place in rows.places():
                     if place.kind in ("file", "database"):
                         rows.update_place(place.key, pending=int(place.original is not None), problem="")
