@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +17,18 @@ from store.memory.files import read_memory_file
 from store.memory.loading_sessions import find_loading_sessions
 from store.memory.project import FolderListings, Project
 from store.memory.rules import AGENTS, RULES, AgentRules
-from store.model.memory import FileBlame, ListedFile, MemoryBudget, MemoryFile, MemoryUse
+from store.model.memory import (
+    BlamedLine,
+    FileBlame,
+    LineOrigin,
+    ListedFile,
+    MemoryBudget,
+    MemoryFile,
+    MemoryListing,
+    MemoryUse,
+)
 from store.resume.git import find_work_tree
+from store.text.validate import decode
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -45,6 +57,10 @@ class MemoryFiles:
 
         Folders below the given ones are looked at, too. Those of sessions are not, because there can be many.
         """
+        return list(self.read_listing(folders, agents).files)
+
+    def read_listing(self, folders: Iterable[Path] | None = None, agents: Sequence[str] = AGENTS) -> MemoryListing:
+        """Read the files as `list_files` does, with what tells whether they changed since."""
         files, listings = FileCache(), FolderListings()
         found: dict[str, tuple[MemoryFile, dict[MemoryUse, None]]] = {}
         chosen = self.list_folders() if folders is None else list(folders)
@@ -56,7 +72,10 @@ class MemoryFiles:
                     owner = str(place.folder) if place.scope == "folder" and place.folder else ""
                     use = MemoryUse(rules.agent, place.scope, owner, place.tier, context.loaded.when)
                     found.setdefault(context.file.path, (context.file, {}))[1][use] = None
-        return [ListedFile(file, tuple(uses)) for file, uses in found.values()]
+        watched = (*listings.folders, *found)
+        return MemoryListing(
+            tuple(ListedFile(file, tuple(uses)) for file, uses in found.values()), watched, stamp_paths(watched)
+        )
 
     def budget(self, folder: Path, agents: Sequence[str] = AGENTS) -> MemoryBudget:
         """Say what each agent loads in a folder, and what is in there twice or with different values."""
@@ -70,7 +89,7 @@ class MemoryFiles:
         lines = [line for line in file.lines if number is None or line.number <= number <= line.last_number]
         if number is not None and not lines:
             raise NotFound(f"{path} has no fact on line {number}.")
-        blamed = blame_lines(self._store, file, lines)
+        blamed = tuple(map(self._blame_push, blame_lines(self._store, file, lines), repeat(self._load_pushed(file))))
         uses = [
             use for listed in self.list_files([Path(file.path).parent]) for use in listed.uses if listed.file == file
         ]
@@ -78,6 +97,16 @@ class MemoryFiles:
         count, loading = find_loading_sessions(self._store, uses, since, [line.text for line in lines])
         (unread,) = self._store.row("select count(*) from sessions where depth = 'text' and deleted = 0")
         return FileBlame(file, blamed, count, loading, unread)
+
+    def _load_pushed(self, file: MemoryFile) -> dict[str, int]:
+        """Return the fact of each line that we pushed into a file."""
+        row = self._store.row("select lines from memory_blocks where path = ?", file.path)
+        return {line: fact for fact, line in decode(row[0])} if row else {}
+
+    @staticmethod
+    def _blame_push(blamed: BlamedLine, pushed: Mapping[str, int]) -> BlamedLine:
+        fact = pushed.get(blamed.line.text)
+        return replace(blamed, origin=LineOrigin("fact", fact=fact), earlier=()) if fact else blamed
 
     def read(self, path: Path) -> MemoryFile:
         """Read one memory file. A link may lead anywhere in its project, or in the home folder."""
@@ -90,6 +119,19 @@ class MemoryFiles:
         if not file.is_readable:
             raise Unreadable(file.problem)
         return file
+
+
+def stamp_paths(paths: Iterable[str]) -> tuple[tuple[int, int, int] | None, ...]:
+    """Return what changes when one of the files or folders does. It takes a few milliseconds."""
+    return tuple(map(_stamp, paths))
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _choose_rules(agents: Sequence[str]) -> list[AgentRules]:

@@ -33,6 +33,11 @@ class FolderListings:
                 self._names[key] = {}
         return self._names[key]
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that were listed, also those that do not exist. A new file changes one of them."""
+        return tuple(self._names)
+
     def has(self, path: Path) -> bool:
         return path.name in self.list_names(path.parent)
 

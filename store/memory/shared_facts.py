@@ -68,6 +68,22 @@ class SharedFacts:
                     raise NotFound(f"Fact {fact} is not shared with {audience.describe()}.")
                 edit.delete("memory_audiences", key)
 
+    def set_audiences(self, facts: Sequence[int], audiences: Sequence[Audience]) -> None:
+        """Replace the audiences of facts, as one edit."""
+        for audience in audiences:
+            find_targets(*audience)
+        with self._store.journal.edit("share fact") as edit:
+            for fact in dict.fromkeys(facts):
+                self._store.facts.get(fact)
+                rows = self._store.rows("select key, agent, folder from memory_audiences where fact = ?", fact)
+                known = {Audience(agent, folder): key for key, agent, folder in rows}
+                for audience, key in known.items():
+                    if audience not in audiences:
+                        edit.delete("memory_audiences", key)
+                for audience in dict.fromkeys(audiences):
+                    if audience not in known:
+                        edit.insert("memory_audiences", fact=fact, agent=audience.agent, folder=audience.folder)
+
     def _find_key(self, fact: int, audience: Audience) -> int | None:
         sql = "select key from memory_audiences where fact = ? and agent = ? and folder = ?"
         row = self._store.row(sql, fact, *audience)

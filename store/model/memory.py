@@ -68,7 +68,9 @@ class ListedFile:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(use.agent for use in self.uses))
+        """The agents that load the file, or those that would look at it if none does."""
+        loading = [use for use in self.uses if use.when != "not loaded"]
+        return tuple(dict.fromkeys(use.agent for use in loading or self.uses))
 
     @property
     def scope(self) -> MemoryScope:
@@ -82,6 +84,14 @@ class ListedFile:
     def folder(self) -> str:
         """The folder where the file counts. Is empty if that is every folder."""
         return "" if self.scope != "folder" else next((use.folder for use in self.uses if use.folder), "")
+
+
+class MemoryListing(NamedTuple):
+    """Holds the files of several folders, and what tells whether something changed since."""
+
+    files: tuple[ListedFile, ...]
+    watched: tuple[str, ...]
+    stamp: tuple[tuple[int, int, int] | None, ...]
 
 
 # ── budget ────────────────────────────────────────────────────────────────────────────────────────
@@ -160,12 +170,12 @@ class MemoryBudget:
 
 # ── blame ─────────────────────────────────────────────────────────────────────────────────────────
 
-OriginKind = Literal["session", "commit", "hand"]
+OriginKind = Literal["session", "commit", "fact", "hand"]
 
 
 @dataclass(frozen=True, slots=True)
 class LineOrigin:
-    """Says who wrote a line: a tool call of a session, a git commit, or a person."""
+    """Says who wrote a line: a tool call of a session, a git commit, a push of a fact, or a person."""
 
     kind: OriginKind
     at: str = ""
@@ -179,6 +189,7 @@ class LineOrigin:
     commit: str = ""
     author: str = ""
     summary: str = ""
+    fact: int = 0
 
 
 class EarlierText(NamedTuple):

@@ -327,3 +327,26 @@ def test_a_folder_can_get_edited_facts_at_once(store: Store, home: Path, project
     assert "- Use two spaces.\n" in (project / "AGENTS.md").read_text()
     assert not (other / "AGENTS.md").exists()
     assert cli("facts", "list").err == ""
+
+
+def test_a_pushed_line_is_blamed_to_its_fact(store: Store, project: Path, facts: list[int]) -> None:
+    path = project / "AGENTS.md"
+    path.write_text("- By hand\n")
+    store.shared_facts.share(facts[:1], Audience("codex", str(project)))
+    push(store)
+    assert [(line.line.text, line.origin.kind, line.origin.fact) for line in store.memory_files.blame(path).lines] == [
+        ("By hand", "hand", 0),
+        ("Use tabs.", "fact", facts[0]),
+    ]
+    assert CommandLine(store.path)("memory", "blame", str(path)).rows[1][2] == f"pushed, fact {facts[0]}"
+
+
+def test_audiences_are_replaced_in_one_edit(store: Store, project: Path, facts: list[int]) -> None:
+    store.shared_facts.share(facts, Audience("codex"))
+    store.shared_facts.set_audiences(facts[:1], [Audience("gemini"), Audience("", str(project))])
+    assert store.shared_facts.audiences() == {
+        facts[0]: [Audience("gemini"), Audience("", str(project))],
+        facts[1]: [Audience("codex")],
+    }
+    store.journal.undo()
+    assert store.shared_facts.audiences()[facts[0]] == [Audience("codex")]

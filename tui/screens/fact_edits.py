@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
 
-from store.errors import BadValue, ChangedMeanwhile
+from store.errors import BadValue, ChangedMeanwhile, StoreError
 from store.model.session import GLOBAL_SCOPE, Session
 from tui.dialogs.preview import PreviewDialog
 from tui.dialogs.text import MultilineDialog, SingleLineDialog, describe_conflict
@@ -119,6 +119,18 @@ class FactEditScreen(FilteredTableScreen):
     def _notify_done(self, notice: str) -> None:
         self.notify(notice, timeout=3, markup=False)
         self.clear_marks()
+        self._push_automatically()
+
+    @threaded(group="push")
+    def _push_automatically(self) -> None:
+        """Push into the folders that want edited facts at once. Usually there are none."""
+        try:
+            plan = self._store.shared_facts.push_automatically()
+        except StoreError as error:
+            self.app.call_from_thread(self.app.show_error, error)
+            return
+        for problem in plan.problems if plan else ():
+            self.app.call_from_thread(self.app.show_error, BadValue(problem))
 
     def _notify_after(self, notice: str) -> Callable[[str | None], None]:
         def finish(typed: str | None) -> None:

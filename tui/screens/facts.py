@@ -54,6 +54,9 @@ class FactsScreen(FactEditScreen):
         Binding("s", "scope", "Scope", id="facts.scope", tooltip="Show the facts of the next scope"),
         Binding("R", "retired", "Retired", show=False, id="facts.retired", tooltip="Show or hide retired facts"),
         Binding(
+            "M", "memory", "Memory", id="facts.memory", tooltip="Show what agents remember in files, and share facts"
+        ),
+        Binding(
             "tab", "side", "Switch pane", show=False, id="facts.side", tooltip="Go to the history of the fact, or back"
         ),
         Binding("escape,q,f", "leave", "Back", id="facts.back", tooltip="Back to the browser"),
@@ -215,6 +218,17 @@ class FactsScreen(FactEditScreen):
             self.dismiss(entry)
         else:
             self.notify("This fact has no session.", timeout=3)
+
+    # ── memory files ──────────────────────────────────────────────────────────────────────────────
+
+    def action_memory(self) -> None:
+        from tui.screens.memory import MemoryScreen
+
+        self.app.push_screen(MemoryScreen(self._store, self._clock), self._leave_for_entry)
+
+    def _leave_for_entry(self, entry: str | None) -> None:
+        if entry is not None:
+            self.dismiss(entry)
 
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 

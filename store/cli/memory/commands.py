@@ -297,6 +297,8 @@ def _describe_origin(origin: LineOrigin) -> str:
             return f"{origin.session_id} turn {origin.turn}"
         case "commit":
             return f"{origin.commit[:10]} {origin.author}"
+        case "fact":
+            return f"pushed, fact {origin.fact}"
     return "by hand"
 
 
@@ -323,5 +325,7 @@ def _print_origin(verb: str, origin: LineOrigin) -> None:
             output.write(f"{verb} by {how}{age}: {title}")
         case "commit":
             output.write(f"{verb} by {origin.author} in commit {origin.commit[:10]}{age}: {origin.summary}")
+        case "fact":
+            output.write(f"{verb} by `backscroll memory push` as fact {origin.fact}.")
         case "hand":
             output.write(f"{verb} by hand, as far as the store knows.")

@@ -128,6 +128,8 @@ def _origin_to_json(origin: LineOrigin) -> JsonObject:
         case "commit":
             commit = {"commit": origin.commit, "author": origin.author, "summary": origin.summary}
             return {"kind": "commit", "at": origin.at, **commit}
+        case "fact":
+            return {"kind": "fact", "at": None, "fact": origin.fact}
     return {"kind": "hand", "at": None}
 
 

@@ -1,0 +1,164 @@
+"""Tests the memory screen: scopes, lines with the agents that load them, blame, sharing, proposals and live changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from screen_driver import NARROW, WIDE, open_screen
+from textual.widgets import Input
+
+from store.agent_api.past.past import Past
+from store.model.memory import Audience
+from store.store import Store
+from tui.render.memory_lines import format_audiences, parse_audiences
+from tui.screens.facts import FactsScreen
+from tui.screens.memory import MemoryScreen
+
+
+def now() -> datetime:
+    return datetime(2026, 3, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def project(store: Store, home: Path) -> Path:
+    """Provide a project with memory files, a session that wrote one of the lines, a fact and a proposal."""
+    folder = home / "app"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "CLAUDE.md").write_text("# App\n- Run the linter first.\n- By a person\n")
+    (home / ".claude").mkdir()
+    (home / ".claude/CLAUDE.md").write_text("- Keep answers short.\n")
+    store.create_session("s1", source="claude", cwd=str(folder), agent_title="Set up the linter")
+    store.append_message("s1", "user", "Remember the linter")
+    edit = {
+        "file_path": "CLAUDE.md",
+        "old_string": "- Run the formatter first.",
+        "new_string": "- Run the linter first.",
+    }
+    store.append_message("s1", "assistant", [{"type": "tool_use", "id": "c1", "name": "Edit", "input": edit}])
+    store.append_message("s1", "user", [{"type": "tool_result", "tool_use_id": "c1", "content": "ok"}])
+    store.facts.learn("Staging is on port 8443.")
+    Past(store, agent="claude-code").propose_fact("The linter is ruff.", reason="said so", session="s1", turn=1)
+    return folder
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_scopes_lines_and_agents_are_listed(store: Store, project: Path, size: tuple[int, int]) -> None:
+    async with open_screen(store, MemoryScreen(store, now), size) as one:
+        await one.wait_for_text("Everything", "Proposals", "Facts, global", "~/app", "The linter is ruff.")
+        await one.wait_for_text("Staging is on port 8443.", "Keep answers short.", "By a person", "CLAUDE.md:2")
+        assert "cc cp" in one.text
+
+
+async def test_a_line_is_traced_to_its_turn_and_g_goes_there(store: Store, project: Path) -> None:
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("Run the linter first.")
+        await one.press("j", "j", "j")
+        await one.wait_for_text(
+            "Written by Claude Code in turn 1 of Set up the linter", "Before: Run the formatter first."
+        )
+        await one.wait_for_text("Used in no session since")
+        await one.press("j")
+        await one.wait_for_text("by hand, as far as the store knows")
+        await one.press("g")
+        await one.wait_for_text("No turn is known")
+        await one.press("k")
+        await one.wait_for_text("Written by Claude Code")
+        await one.press("g")
+        await one.wait_until(lambda: one.results == ["s1#1"])
+
+
+async def test_a_change_outside_appears_by_itself(store: Store, project: Path) -> None:
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("By a person")
+        with (project / "CLAUDE.md").open("a") as file:
+            file.write("- Written meanwhile\n")
+        await one.wait_for_text("Written meanwhile")
+        (project / "AGENTS.md").write_text("- In a new file\n")
+        await one.wait_for_text("In a new file")
+
+
+async def test_a_scope_and_a_filter_choose_lines(store: Store, project: Path) -> None:
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("By a person")
+        await one.press("tab", "end")
+        await one.wait_until(lambda: "Keep answers short." not in one.text)
+        assert "By a person" in one.text
+        await one.press("home", "slash", *"short")
+        await one.wait_until(lambda: "By a person" not in one.text)
+        assert "Keep answers short." in one.text
+
+
+async def test_a_fact_is_shared_pushed_and_undone(store: Store, project: Path) -> None:
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("Staging is on port 8443.")
+        await one.press("j")
+        await one.wait_for_text("Shared with no agent")
+        await one.press("S")
+        await one.wait_for_text("Share fact 1 with")
+        one.pilot.app.screen.query_one(Input).value = "codex in ~/app"
+        await one.press("enter")
+        await one.wait_for_text("Shared with codex in")
+        await one.press("P")
+        await one.wait_for_text("~/app/AGENTS.md  new", "+ - Staging is on port 8443.")
+        await one.press("y")
+        await one.wait_for_text("AGENTS.md:2")
+        await one.wait_until(lambda: "8443" in (project / "AGENTS.md").read_text())
+        await one.press("u")
+        await one.wait_until(lambda: not (project / "AGENTS.md").exists())
+
+
+async def test_edits_by_hand_are_pulled(store: Store, project: Path) -> None:
+    store.shared_facts.share([1], Audience("codex", str(project)))
+    store.shared_facts.push(store.shared_facts.plan_push())
+    path = project / "AGENTS.md"
+    path.write_text(path.read_text().replace("8443", "9100"))
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("Staging is on port 9100.")
+        await one.press("P")
+        await one.wait_for_text("was edited by hand")
+        await one.press("escape", "L")
+        await one.wait_for_text("+ Staging is on port 9100.")
+        await one.press("y")
+        await one.wait_until(lambda: store.facts.get(1).text == "Staging is on port 9100.")
+
+
+async def test_proposals_are_accepted_edited_and_rejected(store: Store, project: Path) -> None:
+    Past(store).propose_fact("Second")
+    Past(store).propose_fact("Third")
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("Proposed by claude-code", "Reason: said so", "Proof: s1, turn 1")
+        await one.press("y")
+        await one.wait_until(lambda: [fact.text for fact in store.facts.current()][-1] == "The linter is ruff.")
+        await one.wait_for_text("Proposed by an agent")
+        await one.press("x")
+        await one.wait_until(lambda: [proposal.text for proposal in store.proposals.waiting()] == ["Third"])
+        await one.wait_until(lambda: "Second" not in one.text)
+        await one.press("e")
+        await one.wait_for_text("Accept as a fact")
+        await one.press("ctrl+s")
+        await one.wait_until(lambda: store.proposals.waiting() == [])
+
+
+async def test_it_opens_from_the_facts_and_g_leaves_both(store: Store, project: Path) -> None:
+    async with open_screen(store, FactsScreen(store, now)) as one:
+        await one.wait_for_text("Staging is on port 8443.")
+        await one.press("M")
+        await one.wait_for_text("The linter is ruff.")
+        await one.press("g")
+        await one.wait_until(lambda: one.results == ["s1#0"])
+
+
+async def test_without_anything_it_says_so(store: Store) -> None:
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("No memory files, facts or proposals here yet.")
+        await one.press("P")
+        await one.wait_for_text("Nothing to push.")
+
+
+def test_audiences_are_written_as_they_are_typed(home: Path) -> None:
+    audiences = [Audience("codex"), Audience("", f"{home}/app"), Audience("gemini", "/work/a in b")]
+    assert format_audiences(audiences) == "codex, all in ~/app, gemini in /work/a in b"
+    assert parse_audiences(format_audiences(audiences)) == audiences
+    assert parse_audiences(" all agents ,") == [Audience()]

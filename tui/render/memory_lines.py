@@ -1,0 +1,316 @@
+"""This module renders memory files, shared facts and proposals: the folders of scopes, the lines, and one of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from textual.content import Content
+
+from store.model.knowledge import Fact, Proposal
+from store.model.memory import Audience, FileBlame, LineEdit, LineOrigin, ListedFile, PullPlan, PushPlan
+from store.sources import source_label
+from store.text.sanitize import cell_width, one_line
+from tui.render.fact_lines import scope_name
+from tui.render.line_diff import ADDED, REMOVED, render_text_diff
+from tui.render.session_lines import abbreviate_home
+from tui.render.styles import (
+    ERROR,
+    FAINT,
+    MUTED,
+    STRONG,
+    WARNING,
+    StyledText,
+    agent_badge,
+    build_content,
+    format_age,
+    format_count,
+)
+from tui.render.viewport import RenderedLine
+
+ALL_GROUPS, PROPOSALS_GROUP, MACHINE_GROUP = "all", "proposals", "machine"
+MAX_MARKS = 5
+"""Limits the marks of agents before a line in a wide list. More are counted."""
+
+_ALL_AGENTS = "all agents"
+_PLACE_CELLS, _MARK_CELLS, _WIDE = 34, 3, 80
+_AUDIENCE = re.compile(r"(?P<agent>.*?)(?:\s+in\s+(?P<folder>[~/].*))?")
+
+
+class MemoryRow(NamedTuple):
+    """Is a line of a memory file, a fact, or a proposal."""
+
+    key: str
+    group: str
+    "Names the folder on the left that it is in."
+    text: str
+    agents: tuple[str, ...] = ()
+    "Names the agents that load it, or get it."
+    path: str = ""
+    number: int = 0
+    fact: Fact | None = None
+    audiences: tuple[Audience, ...] = ()
+    proposal: Proposal | None = None
+
+    @property
+    def place(self) -> str:
+        if self.proposal is not None:
+            return f"proposed by {self.proposal.agent or 'an agent'}"
+        if self.fact is not None:
+            return f"fact {self.fact.id}"
+        return f"{abbreviate_home(self.path)}:{self.number}"
+
+    def matches(self, words: Sequence[str]) -> bool:
+        text = f"{self.text} {self.place} {' '.join(self.agents)}".casefold()
+        return all(word in text for word in words)
+
+
+class MemoryGroup(NamedTuple):
+    """Is a folder on the left: a scope, with the number of its rows."""
+
+    key: str
+    label: str
+    row_count: int
+
+
+def list_rows(
+    files: Sequence[ListedFile],
+    facts: Sequence[Fact],
+    audiences: Mapping[int, Sequence[Audience]],
+    proposals: Sequence[Proposal],
+) -> list[MemoryRow]:
+    """Return proposals, then facts by scope, then the lines of the files from the widest scope to the narrowest."""
+    rows = [MemoryRow(f"proposal:{one.id}", PROPOSALS_GROUP, one.text, proposal=one) for one in proposals]
+    for fact in facts:
+        shared = tuple(audiences.get(fact.id, ()))
+        agents = tuple(dict.fromkeys(audience.agent or _ALL_AGENTS for audience in shared))
+        group = f"fact:{fact.scope}"
+        rows.append(MemoryRow(f"fact:{fact.id}", group, fact.text, agents, fact=fact, audiences=shared))
+    order = {"machine": 0, "agent": 1, "folder": 2}
+    for listed in sorted(files, key=lambda listed: (order[listed.scope], listed.folder)):
+        rows += _list_file_rows(listed)
+    return rows
+
+
+def _list_file_rows(listed: ListedFile) -> Iterator[MemoryRow]:
+    path = listed.file.path
+    match listed.scope:
+        case "machine":
+            group = MACHINE_GROUP
+        case "agent":
+            group = f"agent:{listed.agents[0]}"
+        case _:
+            group = f"folder:{listed.folder}"
+    if listed.file.problem:
+        yield MemoryRow(f"problem:{path}", group, listed.file.problem, listed.agents, path)
+    for line in listed.file.lines:
+        yield MemoryRow(f"line:{path}:{line.number}", group, line.text, listed.agents, path, line.number)
+
+
+def list_groups(rows: Sequence[MemoryRow]) -> list[MemoryGroup]:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.group] = counts.get(row.group, 0) + 1
+    groups = [MemoryGroup(key, _group_label(key), count) for key, count in counts.items()]
+    return [MemoryGroup(ALL_GROUPS, "Everything", len(rows)), *groups]
+
+
+def _group_label(key: str) -> str:
+    kind, _, name = key.partition(":")
+    match kind:
+        case "proposals":
+            return "Proposals"
+        case "fact":
+            return f"Facts, {scope_name(name)}"
+        case "machine":
+            return "This machine"
+        case "agent":
+            return source_label(name)
+    return abbreviate_home(name)
+
+
+# ── the lists ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def render_group(group: MemoryGroup, width: int) -> Content:
+    count = f"{group.row_count:,}"
+    room = max(width - cell_width(count) - 1, 1)
+    label = one_line(group.label, room)
+    style = WARNING if group.key == PROPOSALS_GROUP else ""
+    return build_content([(label + " " * (room - cell_width(label) + 1), style), (count, FAINT)]).truncate(width)
+
+
+def render_memory_row(row: MemoryRow, width: int) -> Content:
+    """Render `cc cx  Use tabs.            ~/app/AGENTS.md:3`."""
+    place_width = min(_PLACE_CELLS, width // 3)
+    mark_count = MAX_MARKS if width >= _WIDE else 3
+    mark_width = mark_count * _MARK_CELLS
+    text_width = max(width - place_width - mark_width - 2, 1)
+    text = one_line(row.text, text_width)
+    style = ERROR if row.key.startswith("problem:") else ""
+    pieces: list[StyledText] = [*_render_marks(row, mark_count)]
+    pieces += [(text + " " * (text_width - cell_width(text) + 2), style), (_cut_front(row.place, place_width), FAINT)]
+    return build_content(pieces).truncate(width)
+
+
+def _render_marks(row: MemoryRow, room: int) -> list[StyledText]:
+    """Render the agents as their letters, `**` for all agents, in as many columns as there is room for."""
+    if row.proposal is not None:
+        return [("?".ljust(room * _MARK_CELLS), WARNING)]
+    marks: list[StyledText] = []
+    for agent in row.agents:
+        badge = agent_badge(agent)
+        marks.append(("** ", MUTED) if agent == _ALL_AGENTS else (f"{badge.letters} ", badge.style))
+    if len(marks) > room:
+        marks[room - 1 :] = [(f"+{len(marks) - room + 1}".ljust(_MARK_CELLS), FAINT)]
+    empty = "·" if row.fact is not None and not marks else ""
+    return [*marks, (empty.ljust((room - len(marks)) * _MARK_CELLS), FAINT)]
+
+
+def _cut_front(text: str, width: int) -> str:
+    """Cut the beginning of a place: its end says more."""
+    line = one_line(text)
+    return line if cell_width(line) <= width else "…" + line[-max(width - 1, 1) :]
+
+
+# ── one row ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def render_memory_page(row: MemoryRow, blame: FileBlame | None, now: datetime) -> list[Content]:
+    """Render everything about one row. `blame` is None until it is read."""
+    lines = [build_content([(one_line(row.text, 2_000), STRONG)])]
+    if row.proposal is not None:
+        return [*lines, *_render_proposal(row.proposal, now)]
+    if row.fact is not None:
+        return [*lines, *_render_fact(row)]
+    agents = ", ".join(source_label(agent) for agent in row.agents)
+    lines.append(
+        build_content([(f"{abbreviate_home(row.path)}:{row.number}", MUTED), (f" · loaded by {agents}", MUTED)])
+    )
+    return [*lines, *(_render_blame(blame, now) if blame is not None else [])]
+
+
+def _render_fact(row: MemoryRow) -> Iterator[Content]:
+    if not row.audiences:
+        yield build_content([("Shared with no agent. Press S to share it.", MUTED)])
+    for audience in row.audiences:
+        yield build_content([("Shared with ", FAINT), (audience.describe(), MUTED)])
+
+
+def _render_proposal(proposal: Proposal, now: datetime) -> Iterator[Content]:
+    yield build_content(
+        [
+            (f"Proposed by {one_line(proposal.agent, 60) or 'an agent'}", MUTED),
+            (_format_ago(proposal.created_at, now), FAINT),
+        ]
+    )
+    if proposal.reason:
+        yield build_content([("Reason: ", FAINT), (one_line(proposal.reason, 500), MUTED)])
+    if proposal.session_id:
+        turn = f", turn {proposal.turn}" if proposal.turn is not None else ""
+        yield build_content([("Proof: ", FAINT), (f"{one_line(proposal.session_id, 80)}{turn}", MUTED)])
+
+
+def _render_blame(blame: FileBlame, now: datetime) -> Iterator[Content]:
+    for blamed in blame.lines:
+        yield build_content([("Written ", FAINT), *_describe_origin(blamed.origin, now)])
+        for earlier in blamed.earlier:
+            yield build_content([("Before: ", FAINT), (one_line(earlier.text, 500), REMOVED)])
+            yield build_content([("  written ", FAINT), *_describe_origin(earlier.origin, now)])
+    since = " since" if all(blamed.origin.at for blamed in blame.lines) else ""
+    used = format_count(blame.loading_count, "session") or "no session"
+    yield build_content([(f"Used in {used}{since}", MUTED)])
+    for session in blame.loading:
+        badge = agent_badge(session.agent)
+        how = "" if session.is_recorded else "  by the rules of the agent"
+        pieces: list[StyledText] = [
+            ("  ", ""),
+            (f"{badge.letters} ", badge.style),
+            (one_line(session.title, 60), MUTED),
+        ]
+        yield build_content([*pieces, (f"  {format_age(session.at, now)}{how}", FAINT)])
+    if blame.unread_sessions:
+        yield build_content([(f"Not completely read yet: {format_count(blame.unread_sessions, 'session')}.", WARNING)])
+
+
+def _format_ago(at: str, now: datetime) -> str:
+    age = format_age(at, now)
+    return f", {age}" if age == "now" else f", {age} ago"
+
+
+def _describe_origin(origin: LineOrigin, now: datetime) -> list[StyledText]:
+    age = _format_ago(origin.at, now) if origin.at else ""
+    match origin.kind:
+        case "session":
+            title = one_line(origin.title, 60)
+            return [
+                (f"by {source_label(origin.agent)} in turn {origin.turn} of ", MUTED),
+                (title, STRONG),
+                (age, FAINT),
+            ]
+        case "commit":
+            what = f"by {one_line(origin.author, 40)} in commit {origin.commit[:10]}: {one_line(origin.summary, 60)}"
+            return [(what, MUTED), (age, FAINT)]
+        case "fact":
+            return [(f"by a push of fact {origin.fact}", MUTED)]
+    return [("by hand, as far as the store knows", MUTED)]
+
+
+# ── previews ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def render_push_plan(plan: PushPlan) -> list[RenderedLine]:
+    lines: list[RenderedLine] = [build_content([(one_line(problem), ERROR)]) for problem in plan.problems]
+    for file in plan.changed:
+        state = "new" if file.before is None else "deleted" if file.after is None else "changed"
+        lines += [Content(""), build_content([(abbreviate_home(file.path), STRONG), (f"  {state}", MUTED)])]
+        lines += [build_content([("! ", WARNING), (one_line(note), WARNING)]) for note in file.notes]
+        lines += render_text_diff(file.before or "", file.after or "")
+    return lines or [build_content([("Nothing to push.", MUTED)])]
+
+
+def render_pull_plan(plan: PullPlan) -> list[RenderedLine]:
+    lines: list[RenderedLine] = [build_content([(one_line(problem), ERROR)]) for problem in plan.problems]
+    for edit in plan.edits:
+        lines += [Content(""), *_render_line_edit(edit)]
+    if plan.conflicts:
+        advice = "Edited here and there. Run `backscroll memory pull --take here` or `--take there`."
+        lines += [Content(""), build_content([(advice, WARNING)])]
+    return lines or [build_content([("Nothing was edited by hand.", MUTED)])]
+
+
+def _render_line_edit(edit: LineEdit) -> Iterator[RenderedLine]:
+    name = f"fact {edit.fact}" if edit.fact else "new fact"
+    where = f"  {edit.kind} in {abbreviate_home(edit.path)}"
+    yield build_content([(name, STRONG), (where, MUTED)])
+    if edit.base:
+        yield build_content([(f"- {one_line(edit.base, 500)}", REMOVED)])
+    if edit.is_conflict:
+        yield build_content([("  here:  ", FAINT), (one_line(edit.here, 500) or "(retired)", "")])
+        yield build_content([("  there: ", FAINT), (one_line(edit.there, 500) or "(removed)", "")])
+    elif edit.there:
+        yield build_content([(f"+ {one_line(edit.there, 500)}", ADDED)])
+
+
+# ── audiences as text ─────────────────────────────────────────────────────────────────────────────
+
+
+def format_audiences(audiences: Sequence[Audience]) -> str:
+    """Return audiences as a person types them, e.g. `codex, all in ~/app`."""
+    return ", ".join(
+        f"{one.agent or 'all'}{f' in {abbreviate_home(one.folder)}' if one.folder else ''}" for one in audiences
+    )
+
+
+def parse_audiences(text: str) -> list[Audience]:
+    """Parse what a person typed. The store checks the names."""
+    found = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        match = _AUDIENCE.fullmatch(part)
+        agent, folder = (match["agent"].strip(), match["folder"]) if match else (part, None)
+        path = os.path.abspath(os.path.expanduser(folder.strip())) if folder else ""
+        found.append(Audience("" if agent in ("all", _ALL_AGENTS) else agent, path))
+    return found
