@@ -9,7 +9,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -24,10 +24,13 @@ DEFAULT_REPLY = "There is nothing to add."
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    "Describes the answer to a prompt. With a command, the model first lets the program run it."
+    "Describes the answer to a prompt. With a command or a tool, the model first lets the program run it."
 
     text: str
     command: str = ""
+    tool: str = ""
+    arguments: Json = field(default_factory=dict)
+    "Are those of the tool, if it is not the shell."
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +122,12 @@ class ScriptedModel:
         if not prompt or not request.tool_names:
             return DEFAULT_REPLY
         reply, call = self.script[prompt], f"call_{list(self.script).index(prompt)}"
-        if not reply.command or call in request.result_ids:
+        if not (reply.command or reply.tool) or call in request.result_ids:
             return reply.text
-        tool, argument = SHELL_TOOLS[request.path]
+        tool, argument = (reply.tool, "") if reply.tool else SHELL_TOOLS[request.path]
         if tool not in request.tool_names:
             raise UnexpectedRequest(f"The script calls {tool}, but the program offers {sorted(request.tool_names)}.")
-        return ModelToolCall(call, tool, {argument: reply.command})
+        return ModelToolCall(call, tool, reply.arguments if reply.tool else {argument: reply.command})
 
 
 class _ModelServer(ThreadingHTTPServer):
