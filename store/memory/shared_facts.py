@@ -38,7 +38,7 @@ Lines = tuple[tuple[int, str], ...]
 _SELECT_AUDIENCES = """
     select memory_audiences.agent, memory_audiences.folder, facts.id, facts.text
     from memory_audiences join facts on facts.id = memory_audiences.fact
-    where facts.retired_at is null order by facts.id
+    where facts.retired_at is null order by facts.id, memory_audiences.key
 """
 
 
