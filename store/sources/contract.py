@@ -281,6 +281,10 @@ class Source(ABC):
 
     # ── finding and reading ───────────────────────────────────────────────────────────────────────
 
+    def find_kept_id(self, native_id: str) -> str:
+        """Return the public id that a session had before it was exported, or nothing if it gets one of this source."""
+        return ""
+
     def roots(self) -> Iterable[str]:
         """Return where this machine may have stores of this kind: paths or URLs, which need not exist."""
         return (self.home.locate(),) if self.home else ()

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from store.conversations.superseded import drop_if_duplicated
 from store.edits.kept import restore_kept
 from store.errors import Busy, StoreError, Unreadable, WriteFailed
-from store.model.identity import foreign_session_id
 from store.model.session import Session, SessionFields
 from store.search.quick_index import QuickIndexRow, clear_index_if_unused, clear_quick_fields, insert_rows
 from store.sources.contract import (
@@ -32,6 +31,7 @@ from store.sync.child_process import ReaderProcesses, is_large
 from store.sync.commit_timer import CommitTimer
 from store.sync.knowledge import KnowledgeImport
 from store.sync.moved_stores import adopt_moved_store, insert_source
+from store.sync.public_ids import choose_public_id, free_ids
 from store.sync.quick_index import QuickScan
 from store.sync.reader_process import ProcessReader, ScanMode, open_reader, open_store, scan_refs, start_scan
 from store.sync.session_writer import SessionWriter
@@ -206,7 +206,9 @@ class _TargetImport:
     def insert_quick_rows(self, rows: Sequence[QuickIndexRow]) -> Progress:
         """List sessions that are not read yet."""
         key, _, _ = self._load_source_row()
-        self.unread |= insert_rows(self.store, rows, self.source.name, key, self._public_id)
+        with self.store.transaction(durable=False):
+            free_ids(self.store, self.source, [self._public_id(row.native_id) for row in rows])
+            self.unread |= insert_rows(self.store, rows, self.source.name, key, self._public_id)
         self.report.seen = len(self.unread)
         return Progress(self.report, 0, self.report.seen)
 
@@ -525,7 +527,9 @@ class _TargetImport:
         fields = self._resolve_parent(batch.fields or {})
         identified_fields: SessionFields = {**fields, "source": self.source.name, "native_id": ref.native_id}
         if known is None:
-            session = sessions.create(self._public_id(ref.native_id), header=batch.header, **identified_fields)
+            public_id = self._public_id(ref.native_id)
+            free_ids(self.store, self.source, [public_id])
+            session = sessions.create(public_id, header=batch.header, **identified_fields)
         else:
             session = sessions.by_key(known.key)
             if not known.is_read:
@@ -567,7 +571,7 @@ class _TargetImport:
         return {**fields, "parent_id": self._public_id(parent)} if parent else fields
 
     def _public_id(self, native_id: str) -> str:
-        return foreign_session_id(self.source.name, native_id, self._identity if self.source.has_local_ids else "")
+        return choose_public_id(self.store, self.source, native_id, self._identity)
 
 
 def _translate_read_errors(items: Iterable[T]) -> Iterator[T]:

@@ -150,7 +150,7 @@ def _measure_html(runs: int) -> list[ResultRow]:
 
 
 def _add_large_session(store: Store) -> None:
-    rng, prose = random.Random(SEED), Prose()
+    rng, prose = random.Random(SEED), Prose(str(SEED))
     workspace = Workspace(1, prose, 0.2)
     session, size, number = store.sessions.create("large"), 0, 0
     while size < HTML_MEGABYTES * MB:

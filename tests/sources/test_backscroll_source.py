@@ -11,6 +11,7 @@ from documents.export_sample import add_export_session
 from foreign_databases import sync_paths
 
 from store.export.options import ExportOptions
+from store.export.verification import verify_file
 from store.export.writing import export_to_file
 from store.model.entry import Json
 from store.model.session import Session
@@ -54,27 +55,27 @@ def test_it_is_the_same_session_in_another_store(store: Store, other: Store, tmp
     assert b"sesame" not in path.read_bytes()
 
     sync_paths(other, path)
-    copy = other.sessions.get("backscroll:shop-1")
+    copy = other.sessions.get("shop-1")
     original, restored = describe(store, session), describe(other, copy)
     for before, after in zip(original[2], restored[2], strict=True):  # type: ignore[call-overload]
         if before["record"] is None:
             after["record"] = None  # an entry without a record is its own record
     assert restored == original
-    assert [child.id for child in other.sessions.children(copy.id)] == ["backscroll:shop-1/docs"]
+    assert [child.id for child in other.sessions.children(copy.id)] == ["shop-1/docs"]
     assert other.secrets.names(copy) == []
-    assert [found.id for found in other.sessions.matching("tax")[0]] == ["backscroll:shop-1"]
+    assert [found.id for found in other.sessions.matching("tax")[0]] == ["shop-1"]
 
 
 def test_a_second_sync_changes_nothing_and_keeps_later_edits(store: Store, other: Store, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     export_to_file(store, add_export_session(store), ExportOptions("json"), path)
     sync_paths(other, path)
-    session = other.sessions.get("backscroll:shop-1")
+    session = other.sessions.get("shop-1")
     other.sessions.set_title(session, "Mine")
     other.notes.untag([session], ["billing"])
     path.write_bytes(path.read_bytes() + b"\n")
     sync_paths(other, path)
-    session = other.sessions.get("backscroll:shop-1")
+    session = other.sessions.get("shop-1")
     assert (session.title, other.notes.tags(session), len(other.notes.notes(session))) == ("Mine", [], 2)
     assert [child.relation for child in other.sessions.children(session.id)] == ["delegate"]
 
@@ -158,3 +159,42 @@ def test_a_newer_format_is_a_problem(store: Store, other: Store, tmp_path: Path)
     path.write_text(path.read_text().replace('{"backscroll_export":1,', '{"backscroll_export":2,', 1))
     sync_paths(other, path)
     assert other.sessions.newest() == []
+
+
+def export_claude_session(store: Store, home: Path, path: Path) -> Path:
+    """Sync a session of Claude Code, and export it. Return its transcript."""
+    transcript = home / ".claude/projects/-p/11111111-1111-4111-8111-111111111111.jsonl"
+    line = {"type": "user", "uuid": "a", "sessionId": transcript.stem, "timestamp": "2026-01-01T00:00:00Z"}
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text(json.dumps(line | {"message": {"role": "user", "content": "Hello"}}) + "\n")
+    sync_paths(store, home / ".claude/projects")
+    export_to_file(store, store.sessions.newest()[0], ExportOptions("json"), path)
+    return transcript
+
+
+def test_the_session_of_an_agent_keeps_its_id_and_is_a_true_excerpt(
+    store: Store, other: Store, home: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.json"
+    export_claude_session(store, home, path)
+    sync_paths(other, path)
+    (copy,) = other.sessions.newest()
+    assert (copy.id, copy.source) == (store.sessions.newest()[0].id, "backscroll")
+    assert verify_file(other, path).comparison in ("same", "heading")
+    sync_paths(other, path)
+    assert len(other.sessions.newest()) == 1
+
+
+def test_the_agents_own_session_has_its_id_whichever_comes_first(
+    store: Store, other: Store, home: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.json"
+    export_claude_session(store, home, path)
+    own_id = store.sessions.newest()[0].id
+    for sources in ([path, home / ".claude/projects"], [home / ".claude/projects", path]):
+        with Store.memory() as third:
+            for source in sources:
+                sync_paths(third, source)
+            sync_paths(third, path)
+            found = {session.id: session.source for session in third.sessions.newest()}
+            assert found == {own_id: "claude", f"backscroll:{own_id}": "backscroll"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterator, Mapping
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from store.sources.backscroll.source import BackscrollExport
 
 FORMAT_VERSION = 1
+_EXCERPT_ENDING = re.compile(r"~[^~:]{0,8}$")
 _BEGINNING = b'{"backscroll_export":'
 _NUMBER_FIELDS = frozenset(
     ("forked_at", "tokens_input", "tokens_output", "tokens_cached", "tokens_cache_write", "tokens_total")
@@ -57,20 +59,25 @@ class _ExportedSession(NamedTuple):
     native_id: str
     parent: _ExportedSession | None = None
 
-    def with_sub_agents(self) -> Iterator[_ExportedSession]:
-        """Yield the session, and those inside of it."""
+    def with_sub_agents(self, ending: str) -> Iterator[_ExportedSession]:
+        """Yield the session, and those inside of it. `ending` is added to their ids."""
         yield self
         for value in map(as_dict, as_list(self.value.get("sub_agents"))):
             if name := as_str(as_dict(value.get("session")).get("id")):
-                yield from _ExportedSession(value, self.path, replace_surrogates(name), self).with_sub_agents()
+                native_id = replace_surrogates(name) + ending
+                yield from _ExportedSession(value, self.path, native_id, self).with_sub_agents(ending)
 
 
 def _list_sessions(path: Path, value: Mapping[str, Json]) -> list[_ExportedSession]:
-    """Return the sessions of a file. An excerpt is another session than the one that it is taken from."""
+    """Return the sessions of a file. Those of an excerpt are others than those that it is taken from."""
     name = replace_surrogates(as_str(as_dict(value.get("session")).get("id")) or path.stem)
-    if value.get("is_excerpt") is not False:
-        name += f"~{as_str(as_dict(value.get('receipt')).get('document_sha256'))[:8]}"
-    return list(_ExportedSession(value, path, name).with_sub_agents())
+    digest = as_str(as_dict(value.get("receipt")).get("document_sha256"))[:8]
+    ending = "" if value.get("is_excerpt") is False else f"~{digest}"
+    return list(_ExportedSession(value, path, name + ending).with_sub_agents(ending))
+
+
+def is_excerpt_id(native_id: str) -> bool:
+    return _EXCERPT_ENDING.search(native_id) is not None
 
 
 @lru_cache(maxsize=1)

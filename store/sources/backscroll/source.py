@@ -1,6 +1,6 @@
 """This module defines the source for sessions that `backscroll export --as json` wrote, in this store or another one.
 
-They are read when a person names them. Such a session keeps the id that it had, behind the name of this source.
+They are read when a person names them. Such a session keeps the id that it had. An excerpt gets an id of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ class BackscrollExport(TranscriptSource):
         from store.sources.backscroll.reader import BackscrollReader
 
         return BackscrollReader(root, self)
+
+    def find_kept_id(self, native_id: str) -> str:
+        from store.sources.backscroll.reader import is_excerpt_id
+
+        return "" if is_excerpt_id(native_id) else native_id
 
     def resume(self, session: Session) -> ResumeCommand:
         """Return the command of the agent that the session came from, which may know it on this machine, too."""
