@@ -96,10 +96,10 @@ def sync(store: Store) -> list[Report]:
 
 
 def scan(store: Store) -> dict[str, Leak]:
-    """Scan everything, and return the leaks by rule."""
+    """Scan everything, and return the leaks that have places by rule. Redacted ones have none."""
     for _ in store.leaks.begin_scan().steps():
         pass
-    return {leak.rule: leak for leak in store.leaks.list_leaks()}
+    return {leak.rule: leak for leak in store.leaks.list_leaks() if leak.places}
 
 
 def digest_files(folder: Path) -> dict[str, str]:

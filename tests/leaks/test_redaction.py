@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from command_line import CommandLine
 from planted_secrets import (
     AWS_KEY,
     GROQ_KEY,
@@ -25,6 +26,7 @@ from store_integrity import find_faults
 
 from store.doctor import check_store
 from store.errors import NotFound, NothingToUndo, Refused
+from store.leaks.found_values import read_found_values
 from store.model.entry import NewEntry, Text, Thinking, ToolCall, ToolResult
 from store.store import Store
 from store.sync.refresh import sync_known_stores
@@ -200,6 +202,39 @@ def test_sealed_values_survive_a_rotation_of_the_key(store: Store, home: Path) -
     assert store.secrets.verify() == []
     undo(store, report.id)
     assert (home / TRANSCRIPT).read_text() == text
+
+
+def test_a_purged_session_stays_purged_when_values_are_restored(store: Store, home: Path) -> None:
+    text = claude_lines(f"use {AWS_KEY}", "ok")
+    path = write_file(home / TRANSCRIPT, text)
+    sync(store)
+    report = redact(store, scan(store)["aws-access-key"].fingerprint)
+    store.sessions.purge(store.sessions.newest())
+    assert undo(store, report.id).left == ()
+    assert path.read_text() == text
+    assert find_in_store(store, AWS_KEY) == []
+
+
+def test_an_export_from_before_is_known_as_redacted(store: Store, home: Path, tmp_path: Path) -> None:
+    write_file(home / TRANSCRIPT, claude_lines(f"use {AWS_KEY}", "ok"))
+    sync(store)
+    (session,) = store.sessions.newest()
+    cli = CommandLine(store.path)
+    target = tmp_path / "export.md"
+    cli("export", session.id, "--as", "markdown", "--allow-leaks", "-o", str(target))
+    assert cli("verify", str(target)).status == 0
+    redact(store, scan(store)["aws-access-key"].fingerprint)
+    result = cli("verify", str(target))
+    assert (result.status, "redacted" in result.out + result.err) == (1, True)
+
+
+def test_other_leaks_are_found_where_they_are_after_a_redaction(store: Store, home: Path) -> None:
+    write_file(home / TRANSCRIPT, claude_lines(f"use {AWS_KEY} and {GROQ_KEY}", "ok"))
+    sync(store)
+    redact(store, scan(store)["aws-access-key"].fingerprint)
+    (session,) = store.sessions.newest()
+    scan(store)
+    assert list(read_found_values(store, session.key)) == [GROQ_KEY]
 
 
 def test_an_unknown_leak_is_named(store: Store) -> None:

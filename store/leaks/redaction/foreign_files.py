@@ -75,6 +75,8 @@ class ForeignRedaction:
             problem = f"It could not be rewritten: {error.strerror}."
         if problem:
             self._rows.update_place(place.key, problem=problem)
+        with self._store.transaction() as connection:  # a scan must look there again, even if size and time are equal
+            connection.execute("delete from leak_files where path = ?", (place.target,))
 
     def _redact(self, place: RedactedPlace, path: Path, replacer: Replacer) -> None:
         if place.kind == "database":

@@ -156,6 +156,7 @@ class Redactions:
                 rows.add_file(file.kind, str(file.path), file.times, file.problem)
         rows.seal(values, spellings)
         self._forget_places(values)
+        self._rescan_all(rows)
 
     def _write_edit(self, rows: RedactionRows, places: Sequence[RedactionPlace]) -> None:
         """Add the redaction to the journal, for the sessions that it changed."""
@@ -172,18 +173,9 @@ class Redactions:
         return {"rules": ", ".join(rules), "count": rows.row.times}
 
     def _forget_places(self, values: Iterable[LeakedValue]) -> None:
-        """Forget where the values were found, so that the next scan looks there again."""
-        connection = self._store.connection
+        """Forget where the values were found."""
         for value in values:
-            connection.execute(
-                "delete from leak_progress where session in (select session from leak_places where fingerprint = ?)",
-                (value.fingerprint,),
-            )
-            connection.execute(
-                "delete from leak_files where path in (select path from leak_places where fingerprint = ?)",
-                (value.fingerprint,),
-            )
-            connection.execute("delete from leak_places where fingerprint = ?", (value.fingerprint,))
+            self._store.connection.execute("delete from leak_places where fingerprint = ?", (value.fingerprint,))
 
     def _finish(
         self, rows: RedactionRows, values: list[LeakedValue], replacer: Replacer, spellings: Spellings
@@ -197,7 +189,7 @@ class Redactions:
         is_clean = self._clear_free_space()
         yield RedactionProgress(1 + len(pending), 1 + len(pending), "looking for what is left")
         left = self._list_left(rows, survey_places(self._store, replacer), is_clean)
-        if not left:
+        if is_clean and not rows.has_pending():
             rows.set_state("done")
         return self._report(rows, values, left)
 
@@ -309,7 +301,7 @@ class Redactions:
             yield RedactionProgress(done, 1 + len(pending), place.target)
             foreign.restore(place)
         left = [*list_left(self._store, rows.id)]
-        if not left:
+        if not rows.has_pending():
             rows.set_state("undone")
         return self._report(rows, values, left)
 

@@ -31,6 +31,7 @@ _SELECT_PLACES = """
     select key, kind, target, record, times, spans, original, redacted, pending, problem from redacted_places
     where redaction = ? order by key
 """
+_SELECT_PENDING = "select 1 from redacted_places where redaction = ? and pending = 1 limit 1"
 _INSERT_PLACE = """
     insert into redacted_places (redaction, kind, target, record, times, spans, original, redacted, pending, problem)
     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -121,6 +122,10 @@ class RedactionRows:
     def places(self) -> list[RedactedPlace]:
         return [RedactedPlace._make(row) for row in self._store.rows(_SELECT_PLACES, self.id)]
 
+    def has_pending(self) -> bool:
+        """Return whether files are still to be rewritten."""
+        return self._store.row(_SELECT_PENDING, self.id) is not None
+
     def add_record(self, record: int, times: int, spans: Any, original: bytes, redacted: bytes) -> None:
         self._add("record", str(record), record, times, spans, original, redacted)
 
@@ -186,8 +191,8 @@ def list_redactions(store: Store, states: Sequence[RedactionState] = ()) -> Iter
 
 
 def list_left(store: Store, redaction: int) -> Iterator[RedactionPlace]:
-    """Yield the files that are still to be rewritten, with the reason why they could not be."""
+    """Yield the files that are still to be rewritten, or could not be restored completely, with the reason."""
     for place in RedactionRows(store, redaction).places():
-        if place.pending and place.kind in ("file", "database"):
+        if (place.pending or place.problem) and place.kind in ("file", "database"):
             kind: Literal["database", "file"] = "database" if place.kind == "database" else "file"
             yield RedactionPlace(kind, path=place.target, times=place.times, problem=place.problem)
