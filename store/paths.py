@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import sys
 from contextlib import suppress
@@ -140,6 +139,8 @@ def find_program(name: str) -> str:
     Relative elements of PATH, such as `node_modules/.bin`, are ignored, because a repository could contain a program
     with that name.
     """
+    import shutil  # loads the archive modules
+
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders))) or ""
 

@@ -28,7 +28,7 @@ Style = Literal["plain", "title", "quiet", "good", "bad", "hit", "name"]
 _STYLE_CODES = {"title": "1", "quiet": "2", "good": "32", "bad": "31", "hit": "33;1", "name": "36"}
 """Maps styles to ANSI colour codes."""
 
-_LINE_BREAKS = re.compile(r"\s*[\r\n\t\v\f]\s*")
+_LINE_BREAKS = r"\s*[\r\n\t\v\f]\s*"
 COLUMN_GAP = "  "
 
 
@@ -108,7 +108,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Span]]) -> None
 
 def to_one_line(text: str, room: int | None = None) -> str:
     """Join text into one line. On a terminal, truncate it to `room` cells."""
-    return one_line(text, room) if stdout_is_terminal() else _LINE_BREAKS.sub(" ", text).strip()
+    return one_line(text, room) if stdout_is_terminal() else re.sub(_LINE_BREAKS, " ", text).strip()
 
 
 def _plain_text(piece: Span) -> str:

@@ -31,6 +31,8 @@ class SourceInfo(NamedTuple):
     badge: Badge
     implementation: str
     "The class, as `module:Class`, with the module relative to this package."
+    has_home: bool = True
+    "Is false for a source that only reads what a person names, so that other syncs need not load it."
 
 
 _TABLE = (
@@ -48,12 +50,24 @@ _TABLE = (
     SourceInfo("llm", "llm", Badge("lm", "$text-secondary"), "llm.source:Llm"),
     SourceInfo("qwen", "Qwen Code", Badge("qw", "$text-accent"), "qwen.source:Qwen"),
     SourceInfo("copilot", "Copilot CLI", Badge("cp", "$text-primary"), "copilot.source:Copilot"),
-    SourceInfo("chatgpt", "ChatGPT", Badge("gp", "$text-success"), "chatgpt.source:ChatGPT"),
-    SourceInfo("claude-ai", "claude.ai", Badge("ca", "$text-warning"), "claude_ai.source:ClaudeAI"),
+    SourceInfo("chatgpt", "ChatGPT", Badge("gp", "$text-success"), "chatgpt.source:ChatGPT", has_home=False),
+    SourceInfo("claude-ai", "claude.ai", Badge("ca", "$text-warning"), "claude_ai.source:ClaudeAI", has_home=False),
     SourceInfo("opencode", "opencode", Badge("oc", "$text-accent"), "opencode.source:Opencode"),
-    SourceInfo("openai-agents", "OpenAI Agents SDK", Badge("oa", "$text-primary"), "openai_agents.source:OpenAIAgents"),
-    SourceInfo("backscroll", "Backscroll export", Badge("bs", "$text-accent"), "backscroll.source:BackscrollExport"),
-    SourceInfo("atif", "ATIF", Badge("at", "$text-secondary"), "atif.source:Atif"),
+    SourceInfo(
+        "openai-agents",
+        "OpenAI Agents SDK",
+        Badge("oa", "$text-primary"),
+        "openai_agents.source:OpenAIAgents",
+        has_home=False,
+    ),
+    SourceInfo(
+        "backscroll",
+        "Backscroll export",
+        Badge("bs", "$text-accent"),
+        "backscroll.source:BackscrollExport",
+        has_home=False,
+    ),
+    SourceInfo("atif", "ATIF", Badge("at", "$text-secondary"), "atif.source:Atif", has_home=False),
 )
 
 REGISTRY = {info.name: info for info in _TABLE}

@@ -25,6 +25,7 @@ from store.sources.contract import (
     SourceReader,
 )
 from store.sources.kit import sqlite
+from store.sources.kit.private_copy import sweep_abandoned_copies
 from store.sources.kit.problem import limit_problems
 from store.sync.appended import AppendedBatches, KnownSession, ScanResult, find_main_session, scan_incrementally
 from store.sync.child_process import ReaderProcesses, is_large
@@ -87,6 +88,7 @@ def import_targets(
 
     `processes` may have been prepared. They are stopped at the end.
     """
+    sweep_abandoned_copies()
     with processes or ReaderProcesses() as processes:
         imports: list[_TargetImport] = []
         idle: deque[Connection] = deque()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from store.errors import Busy
 from store.sources import load_source
 from store.sources.kit.locator import is_url, parse_location
-from store.sources.kit.private_copy import sweep_abandoned_copies
 from store.sync.lock import sync_lock
 from store.sync.targets import Progress, Report, Target, report_if_unchanged
 from store.sync.tuning import collect_garbage_rarely
@@ -35,7 +34,6 @@ def sync_targets(
     Sessions whose native ids are in `priority_ids` are read first. The set may grow while the sync runs. `processes`
     may have been prepared to read.
     """
-    sweep_abandoned_copies()
     with sync_lock(store), collect_garbage_rarely(), ExitStack() as cleanup:
         remaining = _clear_stamps_on_exit(targets, cleanup)
         unchanged: dict[Target, Report] = {}

@@ -132,7 +132,8 @@ def discover_targets(
     that did not change since it was read is not opened, because to recognise a database is to copy it.
     """
     for name in dict.fromkeys((*sources.LARGEST_SOURCES, *sources.SOURCE_NAMES)):
-        source = sources.load_source(name) if source_name in (None, name) else None
+        is_wanted = source_name in (None, name) and sources.REGISTRY[name].has_home
+        source = sources.load_source(name) if is_wanted else None
         locations = dict.fromkeys(map(parse_location, source.roots())) if source else ()
         for location in locations:
             if addresses is not None and location.address not in addresses:

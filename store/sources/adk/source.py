@@ -8,7 +8,6 @@ read, because unpickling can run any code.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -97,6 +96,8 @@ class Adk(SqliteSource):
         app, user, name = names
         hint = f"Send DAK the header X-Session-ID: {name}"
         if name == f"session_{user}":
+            import shlex
+
             hint = f"Start DAK with `--username {shlex.quote(user)}`, or send it the header X-Session-ID: {name}"
         adk = "`adk web --session_service_uri` with the address of this database"
         return ResumeCommand(

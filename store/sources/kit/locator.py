@@ -11,19 +11,19 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
+# The patterns are compiled when they are first needed: most people have no store with a URL, and every sync loads this.
+
 # A password may contain any character, even one that should be quoted, so the host begins after the last @.
-_URL = re.compile(
-    r"(?P<scheme>[A-Za-z][\w.-]*)(?:\+\w+)?://"
-    r"(?:(?P<user>[^:/?@]*)(?::(?P<password>[^@]*(?:@[^@/?]*)*))?@)?(?P<where>[^?]*)(?:\?(?P<query>.*))?",
-    re.DOTALL,
+_URL = (
+    r"(?s)(?P<scheme>[A-Za-z][\w.-]*)(?:\+\w+)?://"
+    r"(?:(?P<user>[^:/?@]*)(?::(?P<password>[^@]*(?:@[^@/?]*)*))?@)?(?P<where>[^?]*)(?:\?(?P<query>.*))?"
 )
-_SECRET_OPTION = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
-_SECRET_SETTING = re.compile(r"(?:pass\w*|pwd|secret|token)\s*=", re.IGNORECASE)
-_HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")
-_TYPED_PASSWORD = re.compile(
-    r"(?P<before>\b(?:pass\w*|pwd)\s*=\s*)(?:'[^']*'|[^\s&;]+)"
-    r"|(?P<address>(?:postgres[\w+]*:|:/)/{0,2}[^:/@\s]*:).*(?=@)",
-    re.IGNORECASE | re.DOTALL,
+_PRIVATE_OPTION = "(?i)pass|pwd|secret|token|key"
+_PRIVATE_SETTING = r"(?i)(?:pass\w*|pwd|secret|token)\s*="
+_HOST = r"(?:\[[^\]]*\]|[^:\[\]]*)(?::\d*)?"
+_TYPED_ADDRESS = (
+    r"(?is)(?P<before>\b(?:pass\w*|pwd)\s*=\s*)(?:'[^']*'|[^\s&;]+)"
+    r"|(?P<address>(?:postgres[\w+]*:|:/)/{0,2}[^:/@\s]*:).*(?=@)"
 )
 
 
@@ -38,7 +38,7 @@ class StoreLocation(NamedTuple):
 
 def parse_location(text: str) -> StoreLocation:
     """Parse a path, or the URL of a database as SQLAlchemy spells it. A URL of SQLite becomes the path of its file."""
-    url = _URL.fullmatch(text)
+    url = _match_url(text)
     if url is None or url["scheme"] == "file":
         path = os.path.realpath(os.path.expanduser(text.removeprefix("file://")))
         return StoreLocation(path, path)
@@ -58,34 +58,38 @@ def rebase_roots(folder: str, roots: Iterable[str]) -> Iterator[StoreLocation]:
 
 
 def is_url(locator: str) -> bool:
-    return _URL.fullmatch(locator) is not None
+    return _match_url(locator) is not None
 
 
 def locator_name(locator: str) -> str:
     """Return the last component: the name of a file or of a database."""
-    url = _URL.fullmatch(locator)
+    url = _match_url(locator)
     return (url["where"] if url else locator).rpartition("/")[2]
 
 
 def url_scheme(locator: str) -> str:
     """Return the scheme of a URL without the driver; empty for a path."""
-    url = _URL.fullmatch(locator)
+    url = _match_url(locator)
     return url["scheme"] if url else ""
 
 
 def hide_password(text: str) -> str:
     """Return what a person typed as an address, for a message: without a password, even if it cannot be parsed."""
-    url = _URL.fullmatch(text)
+    url = _match_url(text)
     if url:
         return _redact_url(url)
-    return _TYPED_PASSWORD.sub(lambda match: (match["before"] or match["address"]) + "…", text)
+    return re.sub(_TYPED_ADDRESS, lambda match: (match["before"] or match["address"]) + "…", text)
 
 
 def has_password(text: str) -> bool:
     """Return whether an address contains a password."""
-    url = _URL.fullmatch(text)
+    url = _match_url(text)
     options = parse_qsl(url["query"] or "") if url else []
     return bool(url and url["password"]) or any("pass" in name for name, _ in options)
+
+
+def _match_url(text: str) -> re.Match[str] | None:
+    return re.fullmatch(_URL, text) if "://" in text else None
 
 
 def _redact_url(url: re.Match[str]) -> str:
@@ -93,7 +97,7 @@ def _redact_url(url: re.Match[str]) -> str:
     query = "&".join(
         f"{quote(name)}={quote(value, safe='/')}"
         for name, value in options
-        if not _SECRET_OPTION.search(name) and not _SECRET_SETTING.search(value)
+        if not re.search(_PRIVATE_OPTION, name) and not re.search(_PRIVATE_SETTING, value)
     )
     user = f"{url['user']}@" if url["user"] else ""
     return f"{url['scheme']}://{user}{_redact_place(url)}" + (f"?{query}" if query else "")
@@ -107,6 +111,6 @@ def _redact_place(url: re.Match[str]) -> str:
     """
     place = url["where"].rpartition("@")[2] if url["password"] else url["where"]
     for host in place.partition("/")[0].split(","):
-        if not _HOST.fullmatch(host):
+        if not re.fullmatch(_HOST, host):
             return host.partition(":")[0]
     return place

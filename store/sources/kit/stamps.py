@@ -5,7 +5,6 @@ It imports little, because nothing else is loaded for a store that did not chang
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import time
@@ -18,6 +17,11 @@ from operator import attrgetter
 from pathlib import Path
 
 from store.sources.kit.problem import Problem
+
+try:
+    from _blake2 import blake2b  # `hashlib` has the same function, and takes 2 ms to load OpenSSL for others
+except ImportError:
+    from hashlib import blake2b
 
 QUIET_SECONDS = 3600.0
 """After this time without a change, an unfinished answer is read as it is."""
@@ -49,7 +53,7 @@ PATH_ERRORS = (OSError, ValueError)
 
 def digest(*values: object) -> str:
     """Return a stamp of values."""
-    hasher = hashlib.blake2b(digest_size=12)
+    hasher = blake2b(digest_size=12)
     for value in values:
         data = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
         hasher.update(len(data).to_bytes(8, "big"))

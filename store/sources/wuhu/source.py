@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +50,8 @@ class Wuhu(SqliteSource):
 
     def resume(self, session: Session) -> ResumeCommand:
         """Wuhu has no prompt of its own: a command sends one text to a server and cannot run without the text."""
+        import shlex
+
         command = f'wuhu client prompt --session-id {shlex.quote(session.native_id)} "what you want to say"'
         return ResumeCommand(None, hint=f"While `wuhu server` is running, run `{command}`.")
 
