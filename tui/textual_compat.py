@@ -9,11 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from rich.text import Text
-from textual._cells import cell_width_to_column_index
 from textual._compositor import ChopsUpdate, Compositor
 from textual.app import App
-from textual.document import _wrapped_document
-from textual.expand_tabs import get_tab_widths
 from textual.geometry import Region, Size
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
@@ -78,19 +75,27 @@ class RenderedInput(Input):
 def find_tab_widths(line: str, tab_size: int = 4) -> list[tuple[str, int]]:
     """Do what Textual does when it loads a text into an editor, but not with a regular expression for lines without
     tabs: a text of a megabyte took a quarter of a second."""
+    from textual.expand_tabs import get_tab_widths
+
     return get_tab_widths(line, tab_size) if "\t" in line else [(line, 0)] if line else []
 
 
 def find_column(line: str, cell_width: int, tab_width: int) -> int:
     """Find the column of a cell as Textual does, but not one character after the other where each takes one cell: a
     page up in a line of a megabyte took 120 ms."""
+    from textual._cells import cell_width_to_column_index
+
     if line.isascii() and line.isprintable():
         return min(max(cell_width, 0), len(line))
     return cell_width_to_column_index(line, cell_width, tab_width)
 
 
-_wrapped_document.get_tab_widths = find_tab_widths  # type: ignore[attr-defined]
-_wrapped_document.cell_width_to_column_index = find_column  # type: ignore[attr-defined]
+def speed_up_long_lines() -> None:
+    """Let editors use the two functions above. They are loaded later than this module."""
+    from textual.document import _wrapped_document
+
+    _wrapped_document.get_tab_widths = find_tab_widths  # type: ignore[attr-defined]
+    _wrapped_document.cell_width_to_column_index = find_column  # type: ignore[attr-defined]
 
 
 class DirtyRegionCompositor(Compositor):

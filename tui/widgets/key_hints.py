@@ -88,7 +88,11 @@ class KeyHintBar(Widget):
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._refresh_hints)
         # On a busy machine the signal may have been sent before the subscription.
-        self.call_later(self._refresh_hints, self.screen)
+        self.call_later(self._show_first_hints)
+
+    def _show_first_hints(self) -> None:
+        if not self.hints:
+            self._refresh_hints(self.screen)
 
     def _refresh_hints(self, screen: Screen[object]) -> None:
         """Update the hints, except while the terminal has no focus. The same keys return with the focus."""

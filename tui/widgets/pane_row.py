@@ -137,6 +137,7 @@ class PaneRow(Container):
 
     def __init__(self, *, id: str, sizes: Mapping[str, float]) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
+        self._set_frames(update=False)
         self._chosen_sizes = {name: size for name, size in sizes.items() if name.startswith(f"{id}.")}
         self._arrangement = ""
         self._sized_panes: Sequence[SizedPane] = ()
@@ -157,8 +158,12 @@ class PaneRow(Container):
                 self._set_size(pane, None)
         self._arrangement, self._sized_panes, self._is_vertical = arrangement, sized_panes, is_vertical
         self.styles.layout = "vertical" if is_vertical else "horizontal"
-        self.set_class(self.app.size.width >= MIN_FRAMED_WIDTH, "-framed")
+        self._set_frames()
         self._apply_sizes(total)
+
+    def _set_frames(self, *, update: bool = True) -> None:
+        """Give the panes edges if there is room. An update would compute the styles of all panes again."""
+        self.set_class(self.app.size.width >= MIN_FRAMED_WIDTH, "-framed", update=update)
 
     def split(self, selector: str, part: float, *, is_vertical: bool) -> None:
         """Give one pane a part of the row, and the other one the rest."""

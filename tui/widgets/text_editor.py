@@ -5,6 +5,10 @@ from __future__ import annotations
 from textual import events
 from textual.widgets import TextArea
 
+from tui.textual_compat import speed_up_long_lines
+
+speed_up_long_lines()
+
 MAX_WRAPPED_CHARACTERS = 50_000
 
 
