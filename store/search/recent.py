@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from store.conversations.parts import decode_thoughts
 from store.search.query import Query, Term
 from store.search.sql import (
-    Condition,
     build_note_conditions,
     build_quick_index_conditions,
     build_role_condition,
@@ -98,7 +97,7 @@ _SELECT_SESSIONS_WHERE = "select sessions.key from sessions where {}"
 _SELECT_SESSIONS_BY_NOTE = "select session from notes where {} group by session order by max(id) desc"
 _SELECT_TITLE_MATCHES = """
     select sessions.key from sessions where sessions.deleted = 0 and {}
-    order by sessions.updated_at desc, sessions.key desc limit ?
+    order by sessions.updated_at desc, sessions.key desc
 """
 
 
@@ -219,13 +218,22 @@ def find_sessions_by_note(store: Store, query: Query) -> list[int]:
     ]
 
 
-def rank_sessions(store: Store, query: Query, now: datetime, among: Set[int], count: int) -> list[int]:
+def find_title_matches(store: Store, query: Query) -> list[int]:
+    """Return the sessions with a matching title, the newest first. All titles are read, from an index."""
+    title = build_title_condition(query)
+    return [key for (key,) in store.rows(_SELECT_TITLE_MATCHES.format(title.sql), *title.values)] if title else []
+
+
+def rank_sessions(
+    store: Store, query: Query, now: datetime, among: Set[int], count: int, title_keys: Sequence[int] | None = None
+) -> list[int]:
     """Return the best of the sessions: by their titles, then by their notes, then by their highest ranked messages.
 
-    At least `count` of them are returned if so many match, unless the word is too common to rank by.
+    At least `count` of them are returned if so many match, unless the word is too common to rank by. Pass the sessions
+    with a matching title if they are known.
     """
-    title = build_title_condition(query)
-    keys = _select_keys(store, _SELECT_TITLE_MATCHES, title, MAX_TITLE_MATCHES) if title else []
+    title_keys = find_title_matches(store, query) if title_keys is None else title_keys
+    keys = [*title_keys[:MAX_TITLE_MATCHES]]
     keys += find_sessions_by_note(store, query)[:MAX_TITLE_MATCHES]
     ranked = _keep_among(keys, among)
     matches = _count_matches(store, query, MAX_RANKED_MATCHES + 1) if query.fts() else 0
@@ -241,10 +249,6 @@ def rank_sessions(store: Store, query: Query, now: datetime, among: Set[int], co
 
 def _keep_among(keys: Iterable[int], among: Set[int]) -> list[int]:
     return [key for key in dict.fromkeys(keys) if key in among]
-
-
-def _select_keys(store: Store, sql: str, condition: Condition, limit: int) -> list[int]:
-    return [key for (key,) in store.rows(sql.format(condition.sql), *condition.values, limit)]
 
 
 def merge_ranges(

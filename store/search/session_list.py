@@ -209,11 +209,16 @@ def _find_and_rank(
     store: Store, options: SessionListOptions, query: Query, now: datetime
 ) -> tuple[Query, _SessionKeys, Sequence[int]]:
     """Return the query, with typos corrected if necessary, the sessions, and the best of them in their order."""
-    from store.search.recent import rank_sessions
+    from store.search.recent import find_title_matches, rank_sessions
     from store.search.typos import find_or_correct
 
+    title_keys: list[int] | None = None
+
     def find(corrected: Query) -> _SessionKeys:
-        return _find_sessions(store, options, corrected, -1, now)
+        nonlocal title_keys
+        # The titles do not tell which sessions in the trash match.
+        title_keys = None if query.shows_trash or not query.fts() else find_title_matches(store, corrected)
+        return _find_sessions(store, options, corrected, -1, now, title_keys)
 
     query, sessions = find_or_correct(
         store, query, ["conversation_fts", "skims_fts"], find, lambda found: not found.keys
@@ -221,15 +226,26 @@ def _find_and_rank(
     is_ranked = options.order == "best" and len(sessions.keys) > 1 and query.fts()
     if not is_ranked:
         return query, sessions, ()
-    return query, sessions, rank_sessions(store, query, now, set(sessions.keys), MAX_BEST_FIRST)
+    return query, sessions, rank_sessions(store, query, now, set(sessions.keys), MAX_BEST_FIRST, title_keys)
 
 
-def _find_sessions(store: Store, options: SessionListOptions, query: Query, limit: int, now: datetime) -> _SessionKeys:
+def _find_sessions(
+    store: Store,
+    options: SessionListOptions,
+    query: Query,
+    limit: int,
+    now: datetime,
+    title_keys: Sequence[int] | None = None,
+) -> _SessionKeys:
     last_hit_entries: Mapping[int, int] = {}
     newest: list[int] = []
     if limit > 0 and query.fts():
         newest, last_hit_entries = _find_among_newest(store, options, query, limit, now)
-    matching = Condition(_KEY_IN_LIST, (encode(newest).decode(),)) if newest else build_session_condition(query, now)
+    matching = (
+        Condition(_KEY_IN_LIST, (encode(newest).decode(),))
+        if newest
+        else build_session_condition(query, now, title_keys)
+    )
     listed = build_listed_condition(query)
     condition = all_of([listed, _NOT_SUPERSEDED, build_folder_condition("sessions", options.folder), matching])
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from os.path import expanduser
 from typing import Any, NamedTuple
 
 from store.model.status import CLOCK_TOLERANCE, PROCESS_WINDOW, WAITING_WINDOW, WORKING_WINDOW
 from store.search.query import Days, Filter, Hour, OrGroup, Query, Term, parse_date, parse_days, parse_hour
+from store.text.validate import encode
 
 LIVE_WINDOW = timedelta(minutes=2)
 """A session that changed within this time counts as running."""
@@ -262,20 +263,33 @@ class _ToolCallFilters(_MomentFilters):
 # ── conditions ────────────────────────────────────────────────────────────────────────────────────
 
 
-def build_session_condition(query: Query, now: datetime) -> Condition:
-    """Match sessions that have all words in the title, in one message or in one note, and that match every filter."""
+def build_session_condition(query: Query, now: datetime, title_keys: Sequence[int] | None = None) -> Condition:
+    """Match sessions that have all words in the title, in one message or in one note, and that match every filter.
+
+    Pass the sessions with a matching title if they are known. Then SQLite looks up the sessions that match, instead of
+    trying all of them.
+    """
     filters = build_session_filter_condition(query, now)
     if not query.word_groups:
         return filters
     alternatives = []
-    if title := build_title_condition(query):
+    if title_keys is None and (title := build_title_condition(query)):
         alternatives.append(title)
     if match := query.fts():
         role = build_role_condition(query, now)
         alternatives.append(Condition(_SESSION_CONTAINS_WORDS.format(role.sql), (match, *role.values)))
         alternatives += build_quick_index_conditions(query)
         alternatives += [note.embed_in(_SESSION_HAS_NOTE) for note in build_note_conditions(query)]
+    if title_keys is not None:
+        return all_of([filters, _match_keys_or(title_keys, alternatives)])
     return all_of([filters, any_of(alternatives) if alternatives else Condition("0")])
+
+
+def _match_keys_or(keys: Sequence[int], alternatives: Iterable[Condition]) -> Condition:
+    """Match these sessions, and those that match one of the alternatives."""
+    found = Condition("select value from json_each(?)", (encode(list(keys)).decode(),))
+    selects = [found, *(part.embed_in("select sessions.key from sessions where {0}") for part in alternatives)]
+    return _join_conditions(" union all ", selects).embed_in("sessions.key in {0}")
 
 
 def build_tool_match_condition(query: Query, now: datetime) -> Condition:
