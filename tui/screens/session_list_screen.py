@@ -52,11 +52,6 @@ class SessionListScreen(SearchScreen[Result]):
         self.call_after_refresh(self.session_list.load, keep_cursor=True)
         self.call_after_refresh(self.session_list.load_saved_searches)
 
-    def on_screen_resume(self, resume: events.ScreenResume) -> None:
-        """Keep Textual from computing all styles a second time before the screen is shown for the first time."""
-        if not self.stack_updates:
-            resume.refresh_styles = False
-
     def on_unmount(self) -> None:
         self.session_list.close()
 

@@ -88,7 +88,7 @@ class KeyHintBar(Widget):
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._refresh_hints)
         # On a busy machine the signal may have been sent before the subscription.
-        self.call_later(self._show_first_hints)
+        self.call_after_refresh(self._show_first_hints)
 
     def _show_first_hints(self) -> None:
         if not self.hints:

@@ -234,6 +234,12 @@ class BrowserScreen(SessionListScreen[None]):
         self.watch(self.sessions, "cursor", self._schedule_open, init=False)
         self.call_after_refresh(self._mount_conversation)
 
+    def on_screen_resume(self, resume: events.ScreenResume) -> None:
+        """Keep Textual from computing all styles a second time before the first rows. The focus is on the list, so no
+        style depends on what Textual computes only then."""
+        if not self.stack_updates:
+            resume.refresh_styles = False
+
     async def _mount_conversation(self) -> None:
         """Import and mount the conversation pane. Messages to the screen wait for it; the list still scrolls, and the
         sync starts before if the list is empty."""
