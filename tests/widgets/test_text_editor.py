@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from hypothesis import given
 from hypothesis import strategies as st
 from textual._cells import cell_width_to_column_index
@@ -16,4 +18,5 @@ def test_the_column_of_a_cell_is_the_same(line: str, cell: int) -> None:
 
 
 def test_the_editor_uses_it() -> None:
+    import_module("tui.widgets.text_editor")
     assert _wrapped_document.cell_width_to_column_index is find_column  # type: ignore[attr-defined]
