@@ -19,18 +19,23 @@ name, request = sys.argv[1], json.load(sys.stdin)
 if name == "agentsweep":
     from agentsweep.scanner import scan_text
 
-    def scan(text):  # it reads only the beginning of a long text, so it gets the lines
-        return [finding.value for line in text.splitlines() for finding in scan_text(line)]
+    def scan(text):
+        return [finding.value for finding in scan_text(text)]
+
+    def scan_file(text):  # it reads only the beginning of a long text, so it gets the records one by one
+        return [value for line in text.splitlines() for value in scan(line)]
 else:
     import betterleaks
 
     def scan(text):
         return [finding.secret for finding in betterleaks.scan_string(text)]
 
+    scan_file = scan
+
 texts = [open(path, encoding="utf-8", errors="replace").read() for path in request["paths"]]
 scan("nothing")
 started = time.process_time()
-spurious = sum(len(scan(text)) for text in texts)
+spurious = sum(len(scan_file(text)) for text in texts)
 seconds = [time.process_time() - started]
 found = [any(value in secret or secret in value for secret in scan(text) if secret)
          for text, value in request["planted"]]
