@@ -21,6 +21,8 @@ from store.leaks.fingerprint import compute_fingerprint
 from store.leaks.rules import Tier
 from store.leaks.scanner import MAX_SECRET_BYTES, Match, Scanner, mask
 from store.model.leak import Leak, LeakPlace, NotScanned
+from store.sources.kit.jsonl import MAX_HOLE_BYTES
+from store.sources.kit.private_copy import used_bytes
 from store.sources.kit.sqlite import read_tables, snapshot
 from store.sources.kit.stamps import open_regular_file
 
@@ -106,10 +108,12 @@ class FileScan:
         """Yield what is found in a file. Count it, or name it as not scanned."""
         with open_regular_file(path) as file:
             beginning = file.read(BEGINNING_BYTES)
-            size = os.fstat(file.fileno()).st_size
+            status = os.fstat(file.fileno())
             if beginning.startswith(SQLITE_MAGIC):
                 yield from self._find_in_database(path)
-            elif reason := say_why_not(beginning, size):
+                if _is_truncated(beginning, status.st_size):
+                    self.not_scanned.append(NotScanned(str(path), "a database whose end is missing"))
+            elif reason := say_why_not(beginning, status.st_size) or _say_hole(status):
                 self.not_scanned.append(NotScanned(str(path), reason))
                 return
             else:
@@ -209,6 +213,19 @@ def say_why_not(beginning: bytes, size: int) -> str:
     if b"\0" in beginning:
         return "not text"
     return f"larger than {MAX_FILE_BYTES >> 30} GB" if size > MAX_FILE_BYTES else ""
+
+
+def _say_hole(status: os.stat_result) -> str:
+    """Say that most of a file is not on the disk. Reading zeros would take minutes."""
+    return "mostly a hole" if status.st_size - used_bytes(status) > MAX_HOLE_BYTES else ""
+
+
+def _is_truncated(header: bytes, size: int) -> bool:
+    """Return whether a database is shorter than its header says. SQLite reads the missing pages as empty tables."""
+    page_bytes = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    is_valid = header[24:28] == header[92:96]  # old versions of SQLite do not write the number of pages
+    return is_valid and size < pages * (page_bytes if page_bytes > 1 else 65_536)
 
 
 def _list_values(connection: sqlite3.Connection) -> Iterator[tuple[str, bytes]]:

@@ -7,9 +7,11 @@ run with Python's own `re`; then `Scanner.is_complete` is false, and every outpu
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Protocol
 
 from store.errors import ScanFailed
@@ -25,6 +27,9 @@ MIN_VALUE_CHARS = 8
 
 MAX_SECRET_BYTES = 65_536
 """Limits what one match can hold, so that a hostile text takes no more than linear time."""
+
+_WINDOW_BYTES = 256 * 1024
+"""Keywords are searched in windows of this size."""
 
 _CONTEXT_BYTES = 120
 """How far before its keyword a token may begin."""
@@ -62,7 +67,11 @@ class FastEngine:
         import ahocorasick_rs
         import re2
 
-        self._automaton = ahocorasick_rs.BytesAhoCorasick(keywords, implementation=ahocorasick_rs.Implementation.DFA)
+        self._runs = [(number, keyword) for number, keyword in enumerate(keywords) if _is_run(keyword)]
+        self._numbers = [number for number, keyword in enumerate(keywords) if not _is_run(keyword)]
+        others = [keywords[number] for number in self._numbers]
+        self._longest = max(map(len, others), default=0)
+        self._automaton = ahocorasick_rs.BytesAhoCorasick(others, implementation=ahocorasick_rs.Implementation.DFA)
         self._options = re2.Options()
         self._options.encoding = re2.Options.Encoding.LATIN1
         self._options.log_errors = False  # a pattern may contain a secret
@@ -71,8 +80,17 @@ class FastEngine:
     def compile(self, pattern: bytes) -> Any:
         return self._compile(pattern, self._options)
 
-    def find_keywords(self, data: bytes) -> Iterable[tuple[int, int, int]]:
-        return self._automaton.find_matches_as_indexes(data, overlapping=True)
+    def find_keywords(self, data: bytes) -> Iterator[tuple[int, int, int]]:
+        runs = [_find_keyword(number, keyword, data) for number, keyword in self._runs]
+        return heapq.merge(self._find_others(data), *runs, key=itemgetter(1))
+
+    def _find_others(self, data: bytes) -> Iterator[tuple[int, int, int]]:
+        """Yield what the automaton finds, window by window: a list of all would be larger than the text."""
+        for window in range(0, len(data), _WINDOW_BYTES):
+            part = data[window : window + _WINDOW_BYTES + self._longest]
+            for number, start, end in self._automaton.find_matches_as_indexes(part, overlapping=True):
+                if start < _WINDOW_BYTES:
+                    yield self._numbers[number], window + start, window + end
 
 
 class PlainEngine:
@@ -86,13 +104,25 @@ class PlainEngine:
 
     def find_keywords(self, data: bytes) -> Iterator[tuple[int, int, int]]:
         for number, keyword in enumerate(self._keywords):
-            start = data.find(keyword)
-            while start >= 0:
-                yield number, start, start + len(keyword)
-                start = data.find(keyword, start + 1)
+            yield from _find_keyword(number, keyword, data)
 
 
-@dataclass(frozen=True, slots=True)
+def _is_run(keyword: bytes) -> bool:
+    """Return whether all characters of a keyword are equal."""
+    return len(set(keyword)) == 1
+
+
+def _find_keyword(number: int, keyword: bytes, data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield all places of a keyword. Of equal characters, base64 has long runs, and would have the keyword at every
+    byte: they count once for each of its lengths."""
+    step = len(keyword) if _is_run(keyword) else 1
+    start = data.find(keyword)
+    while start >= 0:
+        yield number, start, start + len(keyword)
+        start = data.find(keyword, start + step)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _CompiledRule:
     rule: Rule
     pattern: Any
@@ -142,11 +172,12 @@ class Scanner:
             raise ScanFailed(f"A text of {len(data)} bytes could not be scanned ({type(error).__name__}).") from None
 
     def _find_matches(self, data: bytes) -> Iterator[Match]:
-        ends: dict[str, int] = {}
+        # By rule and pattern: one of the store's secrets may be a part of another.
+        ends: dict[_CompiledRule, int] = {}
         for number, start, _ in self._find_keywords(data.lower()):
             for compiled in self._rules[number]:
                 rule = compiled.rule
-                if start < ends.get(rule.id, 0):
+                if start < ends.get(compiled, 0):
                     continue
                 if rule.starts_with_keyword:
                     if rule.needs_boundary and not _is_boundary(data, start):
@@ -155,7 +186,7 @@ class Scanner:
                 else:
                     found = compiled.pattern.search(data, max(start - _CONTEXT_BYTES, 0), start + MAX_SECRET_BYTES)
                 if found is not None and (match := _judge(compiled, data, *found.span(1))):
-                    ends[rule.id] = match.end
+                    ends[compiled] = match.end
                     yield match
 
 

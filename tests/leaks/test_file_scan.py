@@ -13,7 +13,7 @@ from command_line import CommandLine
 from store.leaks.file_scan import CHUNK_BYTES, FileScan
 from store.leaks.rule_table import RULES_BY_ID
 from store.leaks.scanner import load_scanner
-from store.model.leak import Leak
+from store.model.leak import Leak, NotScanned
 
 AWS_KEY = RULES_BY_ID["aws-access-key"].example
 GROQ_KEY = RULES_BY_ID["groq-key"].example
@@ -112,6 +112,27 @@ def test_what_cannot_be_looked_into_is_named(folder: Path) -> None:
         "c.bin": "not text",
         "d.txt": "has base64 content, which was not decoded",
     }
+
+
+def test_a_database_whose_end_is_missing_is_named(folder: Path) -> None:
+    connection = sqlite3.connect(folder / "whole.db")
+    connection.execute("create table t (a)")
+    connection.execute("insert into t values (?)", (AWS_KEY,))
+    connection.commit()
+    connection.close()
+    whole = (folder / "whole.db").read_bytes()
+    (folder / "cut.db").write_bytes(whole[:5000])
+    found = scan(folder)
+    assert [places(leak) for leak in found.leaks] == [[("whole.db", None)]]
+    assert found.not_scanned == [NotScanned(str(folder / "cut.db"), "a database whose end is missing")]
+
+
+def test_a_file_that_is_mostly_a_hole_is_named(folder: Path) -> None:
+    with (folder / "sparse.txt").open("wb") as file:
+        file.write(b"some words " * 1000)
+        file.truncate(3 << 30)
+    found = scan(folder)
+    assert found.not_scanned == [NotScanned(str(folder / "sparse.txt"), "mostly a hole")]
 
 
 def test_the_command_prints_places_and_never_values(cli: CommandLine, folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from store.errors import ScanFailed
 from store.leaks.rule_table import RULES, RULES_BY_ID
 from store.leaks.rules import MASK, Tier
-from store.leaks.scanner import MAX_SECRET_BYTES, Scanner, load_scanner, mask
+from store.leaks.scanner import MAX_SECRET_BYTES, FastEngine, PlainEngine, Scanner, has_extra, load_scanner, mask
 
 SCANNER = load_scanner()
 AWS_KEY = RULES_BY_ID["aws-access-key"].example
@@ -87,6 +87,25 @@ def test_values_of_secrets_and_of_the_environment_are_found() -> None:
     text = "say Öffne (dich)! then violet-otter-42 or short, /run/agent.sock, öffne (dich)!"
     assert find(text, scanner) == [("own-secret", "Öffne (dich)!"), ("environment-variable", "violet-otter-42")]
     assert {match.tier for match in scanner.scan(text)} == {Tier.CERTAIN}
+
+
+def test_a_secret_that_is_a_part_of_another_does_not_hide_its_rest() -> None:
+    scanner = load_scanner(["hunter2x", "hunter2x-and-more", "er2x-and", "aaaaaaaa"])
+    text = "say hunter2x-and-more, and xaaaaaaaaaaaaaaaaaay"
+    found = [text[match.start : match.end] for match in scanner.scan(text)]
+    assert found == ["hunter2x-and-more", "aaaaaaaa", "aaaaaaaa"]
+
+
+@pytest.mark.parametrize("makes_engine", [FastEngine, PlainEngine])
+def test_every_place_of_a_keyword_is_found_once(makes_engine: type[FastEngine | PlainEngine]) -> None:
+    if makes_engine is FastEngine and not has_extra():
+        pytest.skip("the extra is not installed")
+    keywords = [b"sk-", b"sk-proj-", b"aaaa"]
+    text = b"aaaaaaaaa" + b"sk-proj-" * 100_000
+    found = sorted(makes_engine(keywords).find_keywords(text))
+    starts = range(9, len(text), 8)
+    expected = [(0, start, start + 3) for start in starts] + [(1, start, start + 8) for start in starts]
+    assert found == [*expected, (2, 0, 4), (2, 4, 8)]
 
 
 def test_a_mask_shows_only_what_all_tokens_of_a_kind_share() -> None:
