@@ -57,13 +57,18 @@ def find_links(text: str) -> Iterator[Link]:
 def find_address_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield where addresses begin and end, without the punctuation of the sentence around them."""
     for match in _ADDRESS.finditer(text):
-        address = match[0]
-        while address and (
-            address[-1] in _TRAILING_PUNCTUATION
-            or address.count(address[-1]) > address.count(_CLOSING_BRACKETS.get(address[-1], address[-1]))
-        ):
-            address = address[:-1]
-        yield match.start(), match.start() + len(address)
+        yield match.start(), match.start() + _length_without_punctuation(match[0])
+
+
+def _length_without_punctuation(address: str) -> int:
+    """Return the length without what ends a sentence, and without brackets that were opened before the address."""
+    surplus = {close: address.count(close) - address.count(open_) for close, open_ in _CLOSING_BRACKETS.items()}
+    end = len(address)
+    while end and (address[end - 1] in _TRAILING_PUNCTUATION or surplus.get(address[end - 1], 0) > 0):
+        if address[end - 1] in surplus:
+            surplus[address[end - 1]] -= 1
+        end -= 1
+    return end
 
 
 def path_of_file_address(address: str) -> str:

@@ -62,10 +62,10 @@ def is_safe_address(text: str) -> bool:
 def _find_refusal(text: str) -> str:
     if text.partition(":")[0].lower() not in SCHEMES:
         return "Only http and https addresses are opened. Copy it instead."
-    if sanitize(text) != text or any(character.isspace() for character in text):
-        return "This address contains control or hidden characters, so it is not opened. They are shown as marks."
     if len(text) > MAX_ADDRESS_CHARACTERS:
         return f"This address has {len(text):,} characters, so it is not opened. Copy it instead."
+    if sanitize(text) != text or any(character.isspace() for character in text):
+        return "This address contains control or hidden characters, so it is not opened. They are shown as marks."
     return ""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from store.text.links import Link, find_links
+from store.text.links import MAX_SEARCHED_CHARACTERS, Link, find_links
 from store.text.web_address import MAX_ADDRESS_CHARACTERS, examine_address, is_safe_address
 
 
@@ -115,3 +117,17 @@ def test_an_address_is_refused_with_a_reason(text: str) -> None:
     assert not examined.address
     assert examined.refusal.endswith(".")
     assert not is_safe_address(text)
+
+
+@pytest.mark.parametrize("end", [".", ")", "]", ").", "!?"])
+def test_an_address_that_ends_in_endless_punctuation_is_found_at_once(end: str) -> None:
+    (link,) = find_links("https://example.com/a" + end * (MAX_SEARCHED_CHARACTERS // 4))
+    assert link.target == "https://example.com/a"
+
+
+@given(st.text("a.)(]['", max_size=12).filter(lambda rest: "](" not in rest))
+def test_punctuation_is_taken_off_one_by_one(rest: str) -> None:
+    expected, opening = f"https://a/{rest}", {")": "(", "]": "["}
+    while (end := expected[-1]) in ".'" or expected.count(end) > expected.count(opening.get(end, end)):
+        expected = expected[:-1]
+    assert next(find_links(f"https://a/{rest}")).target == expected

@@ -13,7 +13,7 @@ from store.text.web_address import WebAddress
 from tui.render.session_lines import abbreviate_home
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, WARNING, StyledText, build_content
 
-MAX_SHOWN_ADDRESS = 20_000
+MAX_SHOWN_ADDRESS = 8_000
 """Limits the characters of an address that are shown. An address this long is refused anyway."""
 
 _LABEL_CELLS = 9
