@@ -17,6 +17,7 @@ from store.sources import SOURCE_NAMES
 from store.text.sanitize import cell_width
 from tui.render.session_lines import render_session
 from tui.render.styles import (
+    MAX_TITLE_CHARACTERS,
     agent_badge,
     fit_line,
     format_age,
@@ -175,3 +176,8 @@ def test_the_place_of_a_session_names_its_user(fields: dict[str, str], location:
 def test_an_error_that_ended_a_session_is_signed_however_old_it_is() -> None:
     session = make_session(source="codex", activity="failed", turns=1, updated_at=time_ago(days=20))
     assert render_lines(SessionRow(session))[1] == "  Codex · ✗ 20d · 1 turn"
+
+
+def test_only_the_beginning_of_an_endless_title_is_shown() -> None:
+    session = make_session(agent_title="漢字" * MAX_TITLE_CHARACTERS)
+    assert session_title(session) == "漢字" * (MAX_TITLE_CHARACTERS // 2)

@@ -121,13 +121,16 @@ def agent_badge(source: str) -> Badge:
     return _LIBRARY_BADGE if source == LIBRARY_SOURCE else Badge(one_line(source, 2).ljust(2), "$text-secondary")
 
 
+MAX_TITLE_CHARACTERS = 10_000
+"""Limits what is shown of a title, because every key may show it again."""
+
 _INLINE_MARKDOWN = re.compile(r"^#{1,6} +|\*\*([^*]{1,200})\*\*|`([^`]{1,200})`")
 """Matches what Markdown adds to the words of a title: the signs of a heading, of bold text and of code."""
 
 
 def session_title(session: Session) -> str:
     """Return the title as a person reads it: one that an agent wrote, or a prompt, is shown without Markdown signs."""
-    title = session.describe(sources.source_label(session.source)) or session.id
+    title = (session.describe(sources.source_label(session.source)) or session.id)[:MAX_TITLE_CHARACTERS]
     return title if session.own_title else _INLINE_MARKDOWN.sub(lambda found: found[1] or found[2] or "", title)
 
 
