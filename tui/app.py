@@ -29,14 +29,13 @@ from textual.worker import WorkerFailed
 from store.errors import Refused, StoreError
 from store.text.sanitize import sanitize
 from store.text.sentences import tidy_sentences
-from tui.drafts import KEEP_SECONDS, Draft, find_left_drafts
+from tui.drafts import KEEP_SECONDS, Draft, describe_left_drafts, find_left_drafts
 from tui.hangup import call_on_hangup
 from tui.messages import Copy
 from tui.palette import ActionProvider, list_actions
 from tui.privacy.app import PrivateApp
 from tui.privacy.terminal_filter import TerminalFilter
 from tui.render import glyphs
-from tui.render.session_lines import abbreviate_home
 from tui.render.styles import THEME
 from tui.screens.browser.empty_list import DemoMade
 from tui.screens.browser.screen import BrowserScreen
@@ -300,11 +299,8 @@ class Backscroll(PrivateApp["ResumePlan"]):
             loop.add_signal_handler(number, self._end_by_signal, number)
         if not self.is_headless:
             call_on_hangup(partial(loop.call_soon_threadsafe, self._end_by_signal, signal.SIGHUP))
-        for path in find_left_drafts():
-            notice = (
-                f"Text that was not saved is in {abbreviate_home(str(path))}. Delete the file when you do not need it."
-            )
-            self.notify(sanitize(notice), severity="warning", timeout=10, markup=False)
+        if drafts := find_left_drafts():
+            self.notify(sanitize(describe_left_drafts(drafts)), severity="warning", timeout=10, markup=False)
 
     def keep_unsaved_text(self) -> None:
         """Write the text that is typed and not saved to a file, or delete that file."""

@@ -40,6 +40,7 @@ class RenderProcess:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = Lock()
+        self._is_closed = False
 
     @property
     def pid(self) -> int | None:
@@ -52,7 +53,7 @@ class RenderProcess:
         The lines have no styles if the item takes too long here as well. Call this in a thread.
         """
         with self._lock:
-            process = self._process = self._process or self._start()
+            process = self._process = self._process or (None if self._is_closed else self._start())
             if process is None or process.stdin is None or process.stdout is None:
                 return None
             try:
@@ -64,7 +65,8 @@ class RenderProcess:
                 return None
 
     def close(self) -> None:
-        """End the process. A rendering that waits for it ends, too."""
+        """End the process for good. A rendering that waits for it ends, too, and those behind it start no other."""
+        self._is_closed = True
         if (process := self._process) is not None:
             self._stop(process)
 

@@ -20,7 +20,8 @@ from fake_clipboard import ClipboardProgram
 from pty_terminal import Terminal
 
 from store.store import Store
-from tui.drafts import Draft, drafts_folder, find_left_drafts
+from tui.drafts import Draft, describe_left_drafts, drafts_folder, find_left_drafts
+from tui.render.session_lines import abbreviate_home
 
 SECRET = "secret-on-the-clipboard-4711"
 UNSAVED = "a long text that was not saved"
@@ -262,3 +263,9 @@ def test_only_drafts_of_browsers_that_ended_are_left(home: Path) -> None:
     assert find_left_drafts() == [dead]
     own.keep("")
     assert not own.path.exists()
+
+
+def test_several_drafts_are_one_notice() -> None:
+    one, other = drafts_folder() / "a-1.md", drafts_folder() / "b-2.md"
+    assert describe_left_drafts([one]).startswith(f"Text that was not saved is in {abbreviate_home(str(one))}.")
+    assert describe_left_drafts([one, other]).startswith("Text that was not saved is in 2 files in ")

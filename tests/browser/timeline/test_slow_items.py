@@ -110,6 +110,13 @@ def test_a_process_that_was_killed_is_started_again(store: Store, render_process
     assert render_process.render(rendering) is not None
 
 
+def test_after_the_end_no_process_is_started(store: Store) -> None:
+    process = RenderProcess()
+    process.close()
+    assert process.render(make_rendering(store, SLOW)) is None
+    assert process.pid is None
+
+
 def test_the_process_ends_with_its_stdin() -> None:
     process = RenderProcess._start()
     assert process is not None
