@@ -37,7 +37,7 @@ from store.store import Store
 @json_option
 @with_store
 def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None:
-    """Explain the API value of a session: tokens by kind, rates, sub-agents, and the cost of each turn.
+    """Explain the API value of a session: tokens by kind, rates, sub-agents, and the cost and the context of each turn.
 
     A turn's cost is its own plus that of the context that it carried on from earlier turns, which is an estimate. So is
     how often a tool's result was re-sent: with each request after the first that had it, up to the next compaction.

@@ -32,13 +32,15 @@ def render_periods(period: StatsPeriod, today: date, width: int) -> Content:
 
 def render_totals(totals: Figures | None, measure: Measure, width: int) -> Content:
     """Render the totals of all measures, with the current one highlighted. None is not known yet."""
-    line = _render_totals(totals, measure, "   ")
-    if line.cell_length > width:
-        line = _render_totals(totals, measure, " ")
+    for gap, padding in (("   ", " "), (" ", " "), (" ", "")):
+        line = _render_totals(totals, measure, gap, padding)
+        if line.cell_length - len(gap) <= width:
+            return line[:width]
     return line.truncate(width, ellipsis=True)
 
 
-def _render_totals(totals: Figures | None, measure: Measure, gap: str) -> Content:
+def _render_totals(totals: Figures | None, measure: Measure, gap: str, padding: str) -> Content:
+    """Render the totals with a gap between them. The padding is before each amount that is not highlighted."""
     pieces: list[StyledText] = []
     for shown in MEASURES:
         amount = write_amount(totals, shown) if totals else "…"
@@ -46,7 +48,7 @@ def _render_totals(totals: Figures | None, measure: Measure, gap: str) -> Conten
         label = "active" if shown.key == "active" else shown.label
         label = label.removesuffix("s") if amount == "1" else label
         pieces += [
-            (f" {amount} ", CHOSEN if is_current else ""),
+            (f" {amount} " if is_current else f"{padding}{amount} ", CHOSEN if is_current else ""),
             (f"{label}{gap}", "$text-accent" if is_current else MUTED),
         ]
     return build_content(pieces)
