@@ -203,6 +203,20 @@ async def test_a_change_of_the_store_is_counted(used_store: Store) -> None:
 # ── the sum behind a figure ───────────────────────────────────────────────────────────────────────
 
 
+async def test_changes_do_not_keep_figures_from_being_shown(used_store: Store) -> None:
+    """A worker may write several times while the figures of a large store are added up."""
+    async with open_stats(used_store) as pilot:
+        screen = stats(pilot)
+        screen.load()
+        before = screen._generation
+        for number in range(3):
+            answer = NewEntry(role="user", parts=(Text("hi"),), created_at=time_ago(hours=number + 1))
+            add_session(used_store, f"claude:late{number}", time_ago(hours=1), answer)
+            screen.handle_store_change()
+        assert screen._generation == before
+        await wait_until_counted(pilot, "6 sessions", "7 turns")
+
+
 async def test_a_figure_is_explained(used_store: Store) -> None:
     async with open_stats(used_store) as pilot:
         await wait_until(pilot, lambda: pilot.app.focused is stats(pilot).bars)

@@ -31,6 +31,7 @@ from tui.screens.search_screen import SearchScreen, search_binding
 from tui.screens.stats.state import PLACES, TABS, ChartName, StatsChoice, StatsState
 from tui.screens.stats.tables import LOADING, StatsTables
 from tui.screens.store_screen import Clock
+from tui.textual_compat import reliable_timer
 from tui.widgets.charts.bars_view import BarsView
 from tui.widgets.charts.calendar_view import CalendarView
 from tui.widgets.charts.chart_view import ChartView
@@ -50,6 +51,9 @@ MEDIUM_WIDTH, WIDE_WIDTH = 120, 180
 TALL_HEIGHT = 38
 """The height from which all charts are shown together."""
 
+
+RELOAD_SECONDS = 2
+"""Is how long new figures of a store that changes all the time wait after the last ones."""
 
 TOOLS_HAVE_NO_TOKENS = "Tool calls have no tokens of their own. Enter shows the calls."
 _KEYS_OUTSIDE_SEARCH = frozenset(
@@ -146,6 +150,9 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
         generation: int
         report: StatsReport
 
+    class LoadEnded(DataMessage):
+        generation: int
+
     def __init__(self, store: Store, clock: Clock, state: StatsState, scopes: Sequence[FolderScope]) -> None:
         super().__init__(store, clock)
         self._state = state
@@ -153,6 +160,9 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
         self._report: StatsReport | None = None
         self._generation = 0
         "Numbers the requests; an answer to an older one is dropped."
+        self._is_loading = False
+        self._has_changed = False
+        "Is true if the store changed while figures were read."
 
     def compose(self) -> ComposeResult:
         yield TopBar("statistics")
@@ -190,10 +200,16 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
     # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
     def handle_store_change(self) -> None:
-        self.load()
+        """Count again, but never begin anew while figures are read: a worker that writes all the time would keep them
+        from being shown."""
+        if self._is_loading:
+            self._has_changed = True
+        else:
+            self.load()
 
     def load(self) -> None:
         self._generation += 1
+        self._is_loading, self._has_changed = True, False
         self.bar.show_status(LOADING)
         self._load_report(self._state, self._generation)
 
@@ -208,9 +224,12 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
         text = self._query_text
         if generation > 1 and state.query and not wait_for_typing_pause(is_stale):
             return
-        with cancel_when(self._store, is_stale):
-            for report in load_reports(self._store, text, state, self._clock()):
-                self.post_message(self.ReportLoaded(generation, report))
+        try:
+            with cancel_when(self._store, is_stale):
+                for report in load_reports(self._store, text, state, self._clock()):
+                    self.post_message(self.ReportLoaded(generation, report))
+        finally:
+            self.post_message(self.LoadEnded(generation))
 
     # ── showing ───────────────────────────────────────────────────────────────────────────────────
 
@@ -223,6 +242,13 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
                 self.bar.show_status("")
             if loaded.report.query.corrections:
                 self.bar.show_corrections(explain_corrections(loaded.report.query))
+
+    @on(LoadEnded)
+    def _note_end_of_load(self, ended: LoadEnded) -> None:
+        if ended.generation == self._generation:
+            self._is_loading = False
+            if self._has_changed:
+                reliable_timer(self.set_timer(RELOAD_SECONDS, self.handle_store_change))
 
     def _show_report(self) -> None:
         report, state = self._report, self._state
