@@ -209,16 +209,16 @@ def _load_lines(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
     try:
         with open_file(path) as file:
             # Asking for no more than there is saves the time to allocate a large buffer for each small file.
-            data = file.read(min(os.fstat(file.fileno()).st_size + 1, MAX_CACHED_FILE_BYTES))
+            lines = file.read(min(os.fstat(file.fileno()).st_size + 1, MAX_CACHED_FILE_BYTES)).split(b"\n")
     except PATH_ERRORS as reason:
         problems.append(Problem(str(path), f"It cannot be read: {error_text(reason)}."))
     else:
-        yield from _split_lines(data, problems, str(path))
+        yield from _parse_loaded_lines(lines, problems, str(path))
 
 
-def _split_lines(data: bytes, problems: list[Problem], name: str) -> Iterator[JsonLine]:
+def _parse_loaded_lines(lines: list[bytes], problems: list[Problem], name: str) -> Iterator[JsonLine]:
     """Parse lines that are in memory; three times as fast as reading them one by one."""
-    *lines, last = data.split(b"\n")
+    last = lines.pop()
     offset = 0
     for line in lines:
         if len(line) > MAX_LINE_BYTES:
