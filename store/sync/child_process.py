@@ -40,7 +40,7 @@ there is no quick read."""
 EXIT_TIMEOUT_SECONDS = 5.0
 """A child process that does not end within this time after its pipe was closed is killed."""
 
-MAX_QUEUED_BYTES = 4 * 1024 * 1024
+MAX_QUEUED_BYTES = 3 * 1024 * 1024
 """A child sends at most this much ahead: enough to keep reading while the parent indexes and commits."""
 
 READY = "ready"

@@ -46,7 +46,7 @@ MAX_LINES_FILE_BYTES = 8 * 1024 * 1024 * 1024
 MAX_APPENDED_BYTES = 8 * 1024 * 1024
 """Limits what may be appended to a file since its mark. After more, the file is read from its beginning."""
 
-MAX_CACHED_FILE_BYTES = 8 * 1024 * 1024
+MAX_CACHED_FILE_BYTES = 6 * 1024 * 1024
 """Limits a file whose parsed lines are cached; they take several times the size of the file."""
 
 MAX_RECORDS_PER_LINE = 1000
