@@ -28,10 +28,9 @@ _NEWEST = f"""
     order by updated_at desc, key desc limit ? offset ?
 """
 _COMPLETE_HEADER = """
-    update entries set text = coalesce(nullif(:text, ''), text), created_at = :created_at
-    where session = :session and seq = -1 and kind = 'header'
-        and (text != coalesce(nullif(:text, ''), text) or created_at != :created_at)
-"""
+    update entries set text = {text}, created_at = :created_at
+    where session = :session and seq = -1 and kind = 'header' and (text != {text} or created_at != :created_at)
+""".replace("{text}", "case when :text != '' then :text when :system_prompt != '' then '' else text end")
 _TEXT_FIELDS = frozenset(
     [
         "channel",
@@ -100,11 +99,13 @@ class Sessions:
 
         Its record follows the row that it was read from, and the older version of it is kept.
         """
+        from store.model.entry import NewEntry  # imported here, because the first screen only lists sessions
+
         if header is not None and header.record is not None:
             self._store.records.renew_header(session.key, header.record)
-        header = _build_header(header, fields, session.created_at)
+        header = _build_header(header or NewEntry(kind="header"), fields, session.created_at)
         values = {"session": session.key, "text": header.text, "created_at": header.created_at}
-        self._store.connection.execute(_COMPLETE_HEADER, values)
+        self._store.connection.execute(_COMPLETE_HEADER, values | {"system_prompt": fields.get("system_prompt", "")})
 
     def ensure(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
         """Create the session, or update it and its time if it exists."""
@@ -372,7 +373,7 @@ def _build_header(header: NewEntry | None, fields: SessionFields, now: str) -> N
     system_prompt = columns.get("system_prompt", "")
     if header is None:
         header = NewEntry(kind="header", record=NewRecord(encode(columns)), text=system_prompt)
-    elif header.text == system_prompt:
+    elif header.text is None or header.text == system_prompt:
         header.text = ""
     header.created_at = columns.get("created_at", now)
     return header

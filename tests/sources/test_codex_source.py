@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 import zstandard
-from foreign_databases import stored_entries, stored_texts, sync_paths
+from foreign_databases import execute_sql, stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
 from stored_records import read_stored_records
 from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.conversations.timeline import Timelines
-from store.model.entry import Attachment, Opaque, Thinking, ToolCall
+from store.model.entry import Attachment, NewEntry, Opaque, Thinking, ToolCall
 from store.model.session import Session
 from store.sources.codex.source import Codex
 from store.store import Store
@@ -329,6 +329,16 @@ def test_a_header_shows_the_system_prompt_which_is_stored_once(synced: Store) ->
     assert (header.kind, header.text) == ("header", "You are a coding agent.")
     assert synced.row("select text from entries where key = ?", header.key) == ("",)
     assert [seq for _, seq in Timelines(synced).find_text(session.key, re.compile("coding agent"))] == [-1]
+
+
+@pytest.mark.parametrize("has_header", [True, False])
+def test_a_header_with_a_text_of_its_own_follows_a_new_system_prompt(synced: Store, has_header: bool) -> None:
+    session = find(synced, TWICE)
+    execute_sql(synced.path, "update entries set text = 'As version 0.1.0 stored it.' where seq = -1")
+    synced.sessions.complete_header(session, NewEntry(kind="header") if has_header else None, {})
+    assert synced.chains.entry(session.key, -1).text == "As version 0.1.0 stored it."
+    synced.sessions.complete_header(session, None, {"system_prompt": session.system_prompt})
+    assert synced.chains.entry(session.key, -1).text == "You are a coding agent."
 
 
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────
