@@ -11,7 +11,18 @@ from typing import NamedTuple
 from textual.content import Content
 
 from store.model.knowledge import Fact, Proposal
-from store.model.memory import Audience, FileBlame, LineEdit, LineOrigin, ListedFile, PullPlan, PushPlan
+from store.model.memory import (
+    Audience,
+    FileBlame,
+    LineEdit,
+    LineOrigin,
+    LinePlace,
+    ListedFile,
+    LoadedFile,
+    MemoryBudget,
+    PullPlan,
+    PushPlan,
+)
 from store.sources import source_label
 from store.text.sanitize import cell_width, one_line
 from tui.render.fact_lines import scope_name
@@ -293,6 +304,52 @@ def _render_line_edit(edit: LineEdit) -> Iterator[RenderedLine]:
         yield build_content([("  there: ", FAINT), (one_line(edit.there, 500) or "(removed)", "")])
     elif edit.there:
         yield build_content([(f"+ {one_line(edit.there, 500)}", ADDED)])
+
+
+# ── budget ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def render_budget(budget: MemoryBudget) -> list[RenderedLine]:
+    """Render what each agent loads in a folder, in order, and what is there twice or differs."""
+    lines: list[RenderedLine] = [build_content([(one_line(problem), ERROR)]) for problem in budget.problems]
+    for agent in budget.agents:
+        badge = agent_badge(agent.agent)
+        total = f"  about {agent.tokens:,} tokens at the start" + (
+            f", {agent.cut_bytes:,} bytes are cut" if agent.cut_bytes else ""
+        )
+        lines += [
+            Content(""),
+            build_content([(f"{badge.letters} ", badge.style), (source_label(agent.agent), STRONG), (total, MUTED)]),
+        ]
+        lines += [_render_loaded_file(file) for file in agent.files]
+    for duplicate in budget.duplicates:
+        agents = ", ".join(map(source_label, duplicate.agents))
+        lines += [
+            Content(""),
+            build_content([("twice  ", WARNING), (one_line(duplicate.text, 200), STRONG), (f"  {agents}", MUTED)]),
+        ]
+        lines += [_render_line_place(place, "") for place in duplicate.places]
+    for conflict in budget.conflicts:
+        agents = ", ".join(map(source_label, conflict.agents))
+        lines += [
+            Content(""),
+            build_content([("differs  ", ERROR), (one_line(conflict.key, 100), STRONG), (f"  {agents}", MUTED)]),
+        ]
+        lines += [_render_line_place(place, place.text) for place in conflict.places]
+    return lines or [build_content([("No agent finds a memory file here.", MUTED)])]
+
+
+def _render_loaded_file(file: LoadedFile) -> Content:
+    tokens = "-" if file.when == "not loaded" else f"{file.tokens:,}"
+    style = "" if file.when == "start" else FAINT
+    notes = [f"Imported by {abbreviate_home(file.imported_by)}." if file.imported_by else "", file.reason]
+    text = f"{tokens:>8}  {file.when:<10}  {one_line(abbreviate_home(file.path))}"
+    return build_content([(text, style), (f"  {one_line(' '.join(filter(None, notes)))}", FAINT)])
+
+
+def _render_line_place(place: LinePlace, text: str) -> Content:
+    where = f"  {abbreviate_home(place.path)}:{place.number}"
+    return build_content([(where, FAINT), (f"  {one_line(text, 200)}" if text else "", "")])
 
 
 # ── audiences as text ─────────────────────────────────────────────────────────────────────────────

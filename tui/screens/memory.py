@@ -28,10 +28,12 @@ from tui.render.memory_lines import (
     list_groups,
     list_rows,
     parse_audiences,
+    render_budget,
     render_memory_page,
     render_pull_plan,
     render_push_plan,
 )
+from tui.render.session_lines import abbreviate_home
 from tui.render.styles import FAINT, MUTED, STRONG, build_content
 from tui.render.viewport import RenderedLine
 from tui.screens.store_screen import Clock
@@ -83,6 +85,7 @@ class MemoryScreen(FilteredTableScreen):
         _binding("S", "share", "Share", "Choose the agents that get this fact"),
         _binding("P", "push", "Push", "Write shared facts into the memory files, after a preview"),
         _binding("L", "pull", "Pull", "Read edits by hand in pushed blocks back", show=False),
+        _binding("B", "budget", "Budget", "Show what each agent loads in this folder, in order, with tokens"),
         _binding("y,enter", "accept", "Accept", "Make the proposal a fact"),
         _binding("e", "accept_edited", "Edit", "Change the proposal, then make it a fact"),
         _binding("x", "reject", "Reject", "Drop the proposal"),
@@ -209,6 +212,18 @@ class MemoryScreen(FilteredTableScreen):
         if self.table.selected == loaded.row:
             self._blame = loaded.blame
             self.page.show(render_memory_page(loaded.row, loaded.blame, self._clock()))
+
+    def action_budget(self) -> None:
+        """Show the budget of the folder of the line under the cursor, or else of the home folder."""
+        row = self.table.selected
+        kind, _, name = row.group.partition(":") if row else ("", "", "")
+        folder = Path(name) if kind == "folder" and name else Path.home()
+
+        def read() -> tuple[Sequence[RenderedLine], bool]:
+            return render_budget(self._store.memory_files.budget(folder)), False
+
+        title = f"What agents load in {abbreviate_home(str(folder))}"
+        self.app.push_screen(PreviewDialog(title, read, lambda: None, waiting="Reading the files…"))
 
     # ── going to the turn ─────────────────────────────────────────────────────────────────────────
 

@@ -150,6 +150,16 @@ async def test_it_opens_from_the_facts_and_g_leaves_both(store: Store, project: 
         await one.wait_until(lambda: one.results == ["s1#0"])
 
 
+async def test_the_budget_of_a_folder_is_shown(store: Store, project: Path, home: Path) -> None:
+    (home / ".claude/CLAUDE.md").write_text("- Keep answers short.\n- Run the linter first.\n- Port: 1\n")
+    (project / "CLAUDE.md").write_text("- Run the linter first.\n- Port: 2\n")
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("Port: 2")
+        await one.press("end", "B")
+        await one.wait_for_text("What agents load in ~/app", "about", "tokens at the start")
+        await one.wait_for_text("twice  Run the linter first.", "differs  port", "~/app/CLAUDE.md:2  Port: 2")
+
+
 async def test_without_anything_it_says_so(store: Store) -> None:
     async with open_screen(store, MemoryScreen(store, now)) as one:
         await one.wait_for_text("No memory files, facts or proposals here yet.")
