@@ -65,7 +65,7 @@ def parse_prompt(prompt: str | Sequence[Json]) -> list[NewEntry]:
         items = prompt
     record = NewRecord(encode({"input": list(items)}))
     items = decode(record.data)["input"]
-    return [NewEntry(role=_item_role(item, "user"), parts=parse_item(item), record=record) for item in items]
+    return [NewEntry(role=item_role(item, "user"), parts=parse_item(item), record=record) for item in items]
 
 
 def parse_response(response: Json) -> list[NewEntry]:
@@ -78,7 +78,7 @@ def parse_response(response: Json) -> list[NewEntry]:
     key = str(value.get("id") or "")
     entries = [
         NewEntry(
-            role=_item_role(item, "assistant"),
+            role=item_role(item, "assistant"),
             parts=parse_item(item),
             model=model or "",
             message_key=key,
@@ -90,7 +90,7 @@ def parse_response(response: Json) -> list[NewEntry]:
     return entries
 
 
-def _item_role(item: Json, default: str) -> str:
+def item_role(item: Json, default: str) -> str:
     if not isinstance(item, Mapping):
         return default
     kind = str(item.get("type") or "message")
