@@ -22,7 +22,7 @@ from textual import on
 from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
-from textual.events import DescendantFocus, Event, InputEvent
+from textual.events import DescendantFocus, Event, InputEvent, Key
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -181,6 +181,8 @@ class Backscroll(PrivateApp["ResumePlan"]):
         self._full_gc_timer = self.set_interval(FULL_GC_SECONDS, self._tuning.collect_old_objects)
 
     async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key) and self._worker is not None:
+            self._worker.give_way(is_typing=False)
         if isinstance(event, InputEvent) and self._full_gc_timer is not None:
             self._full_gc_timer.reset()
         await super().on_event(event)
@@ -196,7 +198,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
         """Let nothing else delay the answers while a person types: the worker rests, and no garbage is collected, since
         that may take longer than an answer."""
         if self._worker is not None:
-            self._worker.give_way()
+            self._worker.give_way(is_typing=True)
         if self._tuning.is_active:
             self._tuning.pause_collection()
             self._gc_timer.reset()

@@ -4,6 +4,7 @@ The browser starts one worker and talks to it over stdin and stdout, one JSON ob
 
     browser to worker   {"read": "native id"}    read this session next, because a person has opened it
                         {"typing": true}         rest for a moment, because a person is typing a search
+                        {"active": true}         do not pack or scan for a moment, because a person is pressing keys
                         end of file              the browser is gone: stop
     worker to browser   {"event": "ready"}       the store can be opened
                         {"event": "progress", "done": 3, "total": 9, "found": {"Codex": 9}}
@@ -72,7 +73,8 @@ MAX_REST_SECONDS = 3.0
 """An import goes on after this time, even if the person still types."""
 
 IDLE_REST_SECONDS = 5.0
-"""Packing and scanning, which are never urgent, rest this long after each letter."""
+"""Packing and scanning, which are never urgent, rest this long after each key: the browser reads its list again when
+the store changes."""
 
 EXIT_SECONDS = 2.0
 """The process ends after this time even if an import is in the middle of a large session."""
@@ -98,7 +100,7 @@ class Follower:
         self._is_stopped = threading.Event()
         self._server_addresses: set[str] = set()
         self._priority_ids: set[str] = set()
-        self._typed_at = float("-inf")
+        self._typed_at = self._active_at = float("-inf")
         self._packing: Iterator[None] = iter(())
         "Packs the store in short steps. It ends when there is nothing left to pack."
         self._has_derived = False
@@ -130,9 +132,11 @@ class Follower:
         self._typed_at = float("-inf")
         self._priority_ids.add(native_id)
 
-    def give_way(self) -> None:
-        """Rest for a moment, because a person is typing."""
-        self._typed_at = time.monotonic()
+    def give_way(self, *, is_typing: bool) -> None:
+        """Rest for a moment, because a person is pressing keys. An import rests only if they type a search."""
+        self._active_at = time.monotonic()
+        if is_typing:
+            self._typed_at = self._active_at
 
     def count_sessions(self) -> dict[str, int]:
         """Return how many sessions were found, by the label of their agent."""
@@ -165,7 +169,7 @@ class Follower:
     def _rest_while_typing(self) -> None:
         """Wait while a person types. The import has committed what it read, so that it holds no lock meanwhile."""
         longest = time.monotonic() + MAX_REST_SECONDS
-        while self._has_typed_within(TYPING_SECONDS) and time.monotonic() < longest:
+        while time.monotonic() < min(self._typed_at + TYPING_SECONDS, longest):
             if self._is_stopped.wait(REST_STEP_SECONDS):
                 return
 
@@ -193,7 +197,7 @@ class Follower:
         if self._watcher.is_watching and not self._watcher.active_addresses():
             longest = SERVER_SECONDS if self._server_addresses else CHECK_ALL_SECONDS
             due_at = min(self._all_due_at, time.monotonic() + longest)
-            if not self._has_typed_within(IDLE_REST_SECONDS):
+            if not self._is_person_active:
                 self._pack_until(due_at)
             self._watcher.wait_for_change(max(due_at - time.monotonic(), 0))
 
@@ -225,12 +229,13 @@ class Follower:
             for _ in self._packing:
                 self._is_stopped.wait((time.monotonic() - began) * (1 / MAX_PACKING_SHARE - 1))
                 began = time.monotonic()
-                is_needed_elsewhere = self._watcher.active_addresses() or self._has_typed_within(IDLE_REST_SECONDS)
-                if self._is_stopped.is_set() or is_needed_elsewhere or began >= due_at:
+                is_interrupted = self._watcher.active_addresses() or self._is_person_active
+                if self._is_stopped.is_set() or is_interrupted or began >= due_at:
                     return
 
-    def _has_typed_within(self, seconds: float) -> bool:
-        return time.monotonic() < self._typed_at + seconds
+    @property
+    def _is_person_active(self) -> bool:
+        return time.monotonic() < self._active_at + IDLE_REST_SECONDS
 
 
 # ── the process ───────────────────────────────────────────────────────────────────────────────────
@@ -286,8 +291,8 @@ def _obey_commands(follower: Follower, commands: Iterator[Mapping[str, Any]]) ->
     for command in commands:
         if isinstance(native_id := command.get("read"), str):
             follower.read_next(native_id)
-        if command.get("typing"):
-            follower.give_way()
+        if command.get("typing") or command.get("active"):
+            follower.give_way(is_typing=bool(command.get("typing")))
     follower.stop()
     time.sleep(EXIT_SECONDS)
     os._exit(0)  # SQLite rolls an unfinished transaction back

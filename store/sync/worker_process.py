@@ -24,7 +24,7 @@ RESTART_PERIOD_SECONDS = 60.0
 EXIT_TIMEOUT_SECONDS = 5.0
 
 NOTICE_SECONDS = 0.25
-"""The worker is told at most so often that a person is typing."""
+"""The worker is told at most so often that a person is typing, or pressing keys."""
 
 Message = Mapping[str, Any]
 
@@ -38,7 +38,7 @@ class WorkerProcess:
         self._early_messages: deque[Message | None] = deque()
         "Holds what came during `wait_for_rows`, for `messages`."
         self._starts: list[float] = []
-        self._noticed_at = float("-inf")
+        self._noticed_at = {"typing": float("-inf"), "active": float("-inf")}
         self._is_closed = False
         self._process: subprocess.Popen[str] | None = None
 
@@ -65,12 +65,12 @@ class WorkerProcess:
         """Ask the worker to read this session before the others."""
         self._send({"read": native_id})
 
-    def give_way(self) -> None:
-        """Ask the worker to rest for a moment, because a person is typing."""
-        now = time.monotonic()
-        if now >= self._noticed_at + NOTICE_SECONDS:
-            self._noticed_at = now
-            self._send({"typing": True})
+    def give_way(self, *, is_typing: bool) -> None:
+        """Ask the worker to rest for a moment, because a person is typing a search, or pressing other keys."""
+        now, notice = time.monotonic(), "typing" if is_typing else "active"
+        if now >= self._noticed_at[notice] + NOTICE_SECONDS:
+            self._noticed_at[notice] = now
+            self._send({notice: True})
 
     def wait_for_rows(self, seconds: float) -> None:
         """Wait until the worker has created the store and put the first sessions into it. Keeps other messages."""

@@ -49,12 +49,13 @@ class RecordingWorker(WorkerProcess):
 
     def __init__(self, path: Path) -> None:
         self.requested_ids: list[str] = []
-        self.has_given_way = False
+        self.has_given_way: set[bool] = set()
+        "Holds whether the person typed a search, for each time."
         super().__init__(path)
 
-    def give_way(self) -> None:
-        self.has_given_way = True
-        super().give_way()
+    def give_way(self, *, is_typing: bool) -> None:
+        self.has_given_way.add(is_typing)
+        super().give_way(is_typing=is_typing)
 
     def read_next(self, native_id: str) -> None:
         self.requested_ids.append(native_id)
@@ -250,7 +251,7 @@ def test_worker_reports_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
 # ── while a person types ──────────────────────────────────────────────────────────────────────────
 
 
-def test_packing_stops_after_the_step_in_which_a_person_types(store: Store) -> None:
+def test_packing_stops_after_the_step_in_which_a_key_is_pressed(store: Store) -> None:
     follower = Follower(store, lambda progress: None)
     done: list[int] = []
 
@@ -258,15 +259,12 @@ def test_packing_stops_after_the_step_in_which_a_person_types(store: Store) -> N
         for step in range(3):
             done.append(step)
             if step == 1:
-                follower.give_way()
+                follower.give_way(is_typing=False)
             yield
 
     follower._packing = do_steps()
     follower._pack_until(time.monotonic() + TIMEOUT_SECONDS)
     assert done == [0, 1]
-    follower.read_next("opened")  # whoever opens a session does not type any more
-    follower._pack_until(time.monotonic() + TIMEOUT_SECONDS)
-    assert done == [0, 1, 2]
 
 
 def test_an_import_holds_no_lock_while_it_rests(history: Path, store: Store) -> None:
@@ -276,14 +274,14 @@ def test_an_import_holds_no_lock_while_it_rests(history: Path, store: Store) -> 
     other = Store.open(store.path, busy_timeout_ms=0)
 
     def type_and_write() -> None:
-        follower.give_way()
+        follower.give_way(is_typing=True)
         other.create_session("written meanwhile")
         happened.append("written")
         follower.read_next("opened")
 
     def report(progress: Progress) -> None:
         if progress.done:
-            follower.give_way()
+            follower.give_way(is_typing=True)
             writer.start()
             happened.append("read")
             follower._report_progress = lambda progress: happened.append("read")
@@ -300,7 +298,8 @@ def test_an_import_holds_no_lock_while_it_rests(history: Path, store: Store) -> 
 def test_a_worker_that_is_told_that_a_person_types_goes_on_afterwards(history: Path, path: Path) -> None:
     with running_worker(path) as worker:
         wait_for_event(worker, "idle")
-        worker.give_way()
+        worker.give_way(is_typing=True)
+        worker.give_way(is_typing=False)
         add_session(history, "A question asked while a person types")
         wait_for(lambda: "A question asked while a person types" in titles(path))
 
@@ -339,17 +338,19 @@ async def test_worker_is_asked_to_read_the_session_that_the_browser_opens(
     assert store.sessions.get(opened.id).depth == "full"
 
 
-async def test_worker_gives_way_when_a_person_begins_a_search(store: Store) -> None:
+async def test_worker_gives_way_to_keys_and_to_a_search(store: Store) -> None:
     store.create_session("one")
     with closing(RecordingWorker(store.path)) as worker:
         async with Backscroll(store, worker=worker).run_test(size=(80, 24)) as pilot:
             await wait_until(pilot, lambda: session_list(pilot).keys)
-            assert not worker.has_given_way
+            assert worker.has_given_way == set()
+            await pilot.press("down")
+            await wait_until(pilot, lambda: worker.has_given_way == {False})
             await pilot.press("slash")
-            await wait_until(pilot, lambda: worker.has_given_way)
-            worker.has_given_way = False
+            await wait_until(pilot, lambda: True in worker.has_given_way)
+            worker.has_given_way.clear()
             await pilot.press("o", "n")
-            await wait_until(pilot, lambda: worker.has_given_way)
+            await wait_until(pilot, lambda: True in worker.has_given_way)
 
 
 # ── sync --follow ─────────────────────────────────────────────────────────────────────────────────
