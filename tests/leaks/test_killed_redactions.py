@@ -73,7 +73,8 @@ class Home:
         return list(outcome.messages)
 
     def finish(self, store: Store) -> None:
-        """Continue what was interrupted, or begin again if it had not begun."""
+        """Continue what was interrupted. A minute passes first, because a database may have been written just now."""
+        make_old(self.database)
         unfinished = store.leaks.redactions.list_unfinished()
         for redaction in unfinished:
             run = store.leaks.redactions.begin_rest(redaction.id)

@@ -107,6 +107,46 @@ def test_rows_that_the_agent_added_since_stay_when_values_are_restored(store: St
     assert b"written by the agent" in pingu.read_bytes()
 
 
+def test_what_the_agent_deleted_is_cleared_from_the_free_pages(store: Store, pingu: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(pingu)) as database, database:
+        database.execute("pragma secure_delete = off")
+        database.execute("delete from turns")
+    make_old(pingu)
+    assert GROQ_KEY.encode() in pingu.read_bytes()
+    store.notes.add_note(store.sessions.create("own"), f"was {GROQ_KEY}")
+    sync_paths(store, pingu)
+    before = digest_files(pingu.parent)
+    report = redact(store, scan(store)["groq-key"].fingerprint)
+    assert (report.count, report.left) == (3, ())  # the note, its edit in the journal, and the free page
+    assert find_in_files([pingu], GROQ_KEY) == []
+    assert undo(store, report.id).left == ()
+    assert digest_files(pingu.parent) == before
+
+
+def test_the_search_index_of_an_agent_forgets_the_value(store: Store, pingu: Path) -> None:
+    statements = """
+        create virtual table turns_fts using fts5(user_message, content=turns, content_rowid=id);
+        insert into turns_fts (turns_fts) values ('rebuild');
+        create trigger turns_changed after update on turns begin
+            insert into turns_fts (turns_fts, rowid, user_message) values ('delete', old.id, old.user_message);
+            insert into turns_fts (rowid, user_message) values (new.id, new.user_message);
+        end;
+    """
+    with closing(sqlite3.connect(pingu)) as database:
+        database.executescript(statements)
+    make_old(pingu)
+    sync_paths(store, pingu)
+    before = digest_files(pingu.parent)
+    report = redact(store, scan(store)["groq-key"].fingerprint)
+    assert report.left == ()
+    assert find_in_files([pingu], GROQ_KEY) == []
+    with closing(sqlite3.connect(pingu)) as database:
+        database.execute("insert into turns_fts (turns_fts, rank) values ('integrity-check', 1)")
+        assert database.execute("select count(*) from turns_fts('redacted')").fetchone() == (1,)
+    assert undo(store, report.id).left == ()
+    assert digest_files(pingu.parent) == before
+
+
 def test_a_database_that_is_open_is_left(store: Store, pingu: Path) -> None:
     sync_paths(store, pingu)
     fingerprint = scan(store)["groq-key"].fingerprint

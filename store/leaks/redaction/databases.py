@@ -24,6 +24,7 @@ from store.errors import SecretDamaged, WriteFailed
 from store.leaks.redaction.replacer import Replacer, Spans
 from store.leaks.redaction.text_files import SEGMENT_BYTES, create_beside, finish_file
 from store.paths import sync_folder
+from store.sources.kit.private_copy import private_copy
 from store.sources.kit.stamps import sidecar_path
 from store.sources.kit.write_plan import RowChange
 from store.text.json import decode
@@ -114,7 +115,8 @@ def write_changes(path: Path, changes: Sequence[RowChange]) -> None:
     """Change the rows in one transaction, and overwrite their old values in the file. Its time stays as it is."""
     refuse_while_open(str(path))
     status = path.stat()
-    swap_rows(str(path), merge_changes(changes), exclusive=True)
+    if changes:
+        swap_rows(str(path), merge_changes(changes), exclusive=True)
     scrub(path)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
@@ -122,18 +124,24 @@ def write_changes(path: Path, changes: Sequence[RowChange]) -> None:
 def scrub(path: Path) -> None:
     """Clear what deleted rows left in the file, its search indexes and its log.
 
-    The file is only rewritten if that leaves the number of every row as it is: an agent may refer to rows by them.
+    The file is only rewritten if that leaves the numbers of all rows as they are: an agent may refer to rows by them.
     """
     try:
         with _open(path) as database:
             for index in _list_search_indexes(database):
                 with suppress(sqlite3.Error):  # another kind of virtual table has no such command
                     database.execute(f"insert into {quote_name(index)} ({quote_name(index)}) values ('optimize')")
-            if _has_only_fixed_rowids(database):
+            if _keeps_rowids(database, path):
                 database.execute("vacuum")
             database.execute("pragma wal_checkpoint(truncate)").fetchall()
     except sqlite3.Error as error:
         raise WriteFailed(f"The free pages of {path} could not be cleared: {error}.") from None
+
+
+def has_residue(path: Path, replacer: Replacer) -> bool:
+    """Return whether a value is anywhere in the bytes of a file, although no row has it."""
+    with path.open("rb") as file:
+        return any(replacer.may_contain(data) for data in iter(lambda: file.read(SEGMENT_BYTES), b""))
 
 
 def settle(path: Path) -> None:
@@ -158,8 +166,27 @@ def _list_search_indexes(database: sqlite3.Connection) -> list[str]:
     return [name for (name,) in database.execute(_SELECT_SEARCH_INDEXES).fetchall()]
 
 
-def _has_only_fixed_rowids(database: sqlite3.Connection) -> bool:
-    return not database.execute(_SELECT_FREE_ROWIDS).fetchall()
+def _keeps_rowids(database: sqlite3.Connection, path: Path) -> bool:
+    """Return whether the number of every row stays when the file is rewritten. If that is not sure, a copy is tried."""
+    tables = [name for (name,) in database.execute(_SELECT_FREE_ROWIDS).fetchall()]
+    if not tables:
+        return True
+    with private_copy(path) as copy, closing(sqlite3.connect(copy, isolation_level=None)) as tried:
+        tried.text_factory = bytes
+        before = _read_rowids(tried, tables)
+        tried.execute("vacuum")
+        return _read_rowids(tried, tables) == before
+
+
+def _read_rowids(database: sqlite3.Connection, tables: Sequence[str]) -> list[bytes]:
+    """Return a digest of the row numbers of each table, with the values of its rows."""
+    digests = []
+    for table in tables:
+        hasher = hashlib.sha256()
+        for row in database.execute(f"select rowid, * from {quote_name(table)} order by rowid"):
+            hasher.update(repr(row).encode("utf-8", "surrogatepass"))
+        digests.append(hasher.digest())
+    return digests
 
 
 def describe_fixed(columns: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from store.leaks.redaction.databases import (
     decode_cells,
     encode_cells,
     find_cells,
+    has_residue,
     make_change,
     read_cell,
     restore_copy,
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from store.store import Store
 
 CHANGED_SINCE = "It was changed since, so {} of its values could not be restored."
+
+
+HAS_RESIDUE = "Its free pages still have a value. Let its agent, or `sqlite3 FILE vacuum`, rewrite it."
 
 
 class ForeignRedaction:
@@ -134,9 +138,9 @@ class ForeignRedaction:
     def _redact_database(self, place: RedactedPlace, path: Path, replacer: Replacer) -> None:
         settle(path)
         cells, _ = find_cells(path, replacer)
-        if not cells:  # an earlier run was interrupted after the rows were changed
+        if not cells and place.original is not None:  # an earlier run was interrupted after the rows were changed
             scrub(path)
-            self._rows.update_place(place.key, pending=0, problem="")
+            self._finish_database(place, path, replacer)
             return
         known = self._spellings.count()
         changes: list[RowChange] = []
@@ -152,7 +156,12 @@ class ForeignRedaction:
                 self._rows.seal(self._values, self._spellings)
             self._rows.update_place(place.key, spans=encode_cells(noted), original=original, redacted=None)
         write_changes(path, changes)
-        self._rows.update_place(place.key, pending=0, problem="", redacted=compute_file_digest(path))
+        self._finish_database(place, path, replacer)
+        self._rows.update_place(place.key, redacted=compute_file_digest(path))
+
+    def _finish_database(self, place: RedactedPlace, path: Path, replacer: Replacer) -> None:
+        problem = HAS_RESIDUE if has_residue(path, replacer) else ""
+        self._rows.update_place(place.key, pending=0, problem=problem)
 
     def _restore_database(self, place: RedactedPlace, path: Path) -> None:
         copy, log = self._copy_path(place.key), sidecar_path(path, "-wal")

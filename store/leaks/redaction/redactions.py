@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from store.database.backup import backup_folder, list_backups
 from store.database.file_lock import hold_file_lock
 from store.edits.journal import UNDO
-from store.errors import NothingToUndo, Refused, SecretLocked, StoreError, WriteFailed
+from store.errors import NotFound, NothingToUndo, Refused, SecretLocked, StoreError, WriteFailed
 from store.leaks.redaction.foreign_files import ForeignRedaction
 from store.leaks.redaction.own_redaction import redact_own_texts, restore_own_texts
 from store.leaks.redaction.replacer import LeakedValue, Replacer, Spellings
@@ -115,7 +115,12 @@ class Redactions:
         if not fingerprints:
             raise Refused("Choose the leaks that are to be redacted.")
         complete = dict.fromkeys(self._store.leaks.find(fingerprint) for fingerprint in fingerprints)
-        return [finder.find(fingerprint) for fingerprint in complete]
+        try:
+            return [finder.find(fingerprint) for fingerprint in complete]
+        except NotFound:
+            if self._store.secrets.is_locked:  # it may be the value of a secret
+                raise SecretLocked() from None
+            raise
 
     def _redact(self, fingerprints: Sequence[str]) -> _Steps:
         yield RedactionProgress(0, 0, "looking for the values")
@@ -202,11 +207,13 @@ class Redactions:
             return False
 
     def _list_left(self, rows: RedactionRows, survey: Survey, is_clean: bool) -> list[RedactionPlace]:
-        reasons = {place.path: place.problem for place in list_left(self._store, rows.id)}
+        known = {place.path: place for place in list_left(self._store, rows.id)}
+        reasons = {path: place.problem for path, place in known.items()}
         left = [
             place._replace(problem=reasons.get(place.path) or place.problem or WRITTEN_MEANWHILE)
             for place in list_places(self._store, survey)
         ]
+        left += [place for path, place in known.items() if path not in {found.path for found in left}]
         if not is_clean:
             left.append(RedactionPlace("file", path=str(self._store.path), times=1, problem=LOG_IN_USE))
         return left

@@ -14,7 +14,7 @@ from store.leaks.escapes import decode_escapes
 from store.leaks.file_scan import BEGINNING_BYTES, SQLITE_MAGIC, FileScan, is_side_file, say_why_not
 from store.leaks.fingerprint import compute_fingerprint
 from store.leaks.leak_key import read_leak_key
-from store.leaks.redaction.databases import describe_fixed, find_cells
+from store.leaks.redaction.databases import describe_fixed, find_cells, has_residue
 from store.leaks.redaction.own_texts import (
     IS_A_NAME,
     FoundTexts,
@@ -172,7 +172,9 @@ def survey_file(path: Path, replacer: Replacer) -> LeakyFile | NotScanned | None
         if beginning.startswith(SQLITE_MAGIC):
             cells, fixed = find_cells(path, replacer)
             times = sum(len(replacer.find(cell.data)) for cell in cells) + len(fixed)
-            return LeakyFile(path, "database", times, describe_fixed(fixed)) if times else None
+            if times or has_residue(path, replacer):  # the agent may have deleted a row, but not its bytes
+                return LeakyFile(path, "database", times or 1, describe_fixed(fixed))
+            return None
         if reason := say_why_not(beginning, os.fstat(file.fileno()).st_size):
             return NotScanned(str(path), reason)
         file.seek(0)
