@@ -11,10 +11,11 @@ import time
 from array import array
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from store.sources.kit.problem import Problem
 
@@ -213,9 +214,20 @@ def open_regular_file(path: Path) -> Iterator[BufferedReader]:
     """
     _refuse_other_than_regular(os.stat(path))
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
+    raw: Any = _ReadyFile(handle)
+    with BufferedReader(raw) as file:
         _refuse_other_than_regular(os.fstat(handle))
         yield file
+
+
+class _ReadyFile(FileIO):
+    """Raises OSError where a read would wait for data, as in some files of `/proc`. Python would return None."""
+
+    def readinto(self, buffer: Any, /) -> int:
+        count = super().readinto(buffer)
+        if count is None:
+            raise OSError(0, "it has nothing to read at the moment")
+        return count
 
 
 def _refuse_other_than_regular(status: os.stat_result) -> None:

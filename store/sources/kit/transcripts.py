@@ -41,6 +41,9 @@ def path_text(path: Path) -> str:
 _STORED_NAMES = {"parser_state": "told"}
 """Fields that are stored under another name: marks that are in a store must stay readable."""
 
+MAX_SHARED_NODES = 500_000
+"""Limits the entries that the forks of a file have in common with their parents."""
+
 _MAX_MARK_BYTES = 256 * 1024
 _MAX_FIRST_LINE_BYTES = 8 * 1024 * 1024
 
@@ -211,7 +214,24 @@ def find_branches(nodes: Sequence[Node], leaf: int | None = None) -> list[Branch
         owners.update(dict.fromkeys(own, branch))
     for branch in branches:
         branch.own_nodes.sort()
+    _limit_shared_nodes(branches, parents)
     return branches
+
+
+def _limit_shared_nodes(branches: Iterable[Branch], parents: Sequence[int | None]) -> None:
+    """Let further branches share nothing with their parents once all of them share enough.
+
+    A fork has copies of what it shares: a file of a few megabytes that branches at every record would fill the disk.
+    """
+    depths: list[int] = []
+    for parent in parents:
+        depths.append(1 + (depths[parent] if parent is not None else 0))
+    shared = 0
+    for branch in branches:
+        if branch.last_shared_node is not None:
+            shared += depths[branch.last_shared_node]
+            if shared > MAX_SHARED_NODES:
+                branch.last_shared_node = None
 
 
 def _branch_name(nodes: Sequence[Node], first: int, names: Container[str]) -> str:

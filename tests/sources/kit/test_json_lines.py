@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import tempfile
+from io import BufferedReader
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from store.sources.kit.jsonl import (
     tree_stamp,
     walk_files,
 )
+from store.sources.kit.stamps import _ReadyFile
 
 
 @pytest.fixture
@@ -324,3 +326,15 @@ def test_cached_lines_equal_lines_that_are_read_one_by_one(
         assert problems == expected_problems
     monkeypatch.setattr(jsonl, "MAX_CACHED_FILE_BYTES", 0)
     assert list(cache.read(path, [])) == expected
+
+
+def test_a_file_that_would_wait_for_data_is_an_error() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    with BufferedReader(_ReadyFile(reader)) as file:
+        os.write(writer, b"some")
+        assert file.read1(10) == b"some"
+        with pytest.raises(OSError, match="nothing to read"):
+            file.read(10)
+        os.close(writer)
+        assert file.read(10) == b""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.sources.kit import transcripts
 from store.sources.kit.transcripts import Branch, Node, find_branches
 
 
@@ -69,6 +71,18 @@ def test_deep_and_wide_trees_are_split() -> None:
     assert len(deep) == 1
     comb = find_branches([Node(str(n), str(max(n - 2, 0)) if n else None, True) for n in range(5000)])
     assert sum(len(branch.own_nodes) for branch in comb) == 5000
+
+
+def test_forks_of_a_file_share_no_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcripts, "MAX_SHARED_NODES", 100)
+    trunk = [Node(f"t{n}", f"t{n - 1}" if n else None, True) for n in range(50)]
+    leaves = [Node(f"l{n}", f"t{n}", True) for n in range(50)]
+    session, *forks = find_branches([*trunk, *leaves], 49)
+    shared = [len(fork.shared_nodes()) for fork in forks]
+    assert len(forks) == 50
+    assert 50 < sum(shared) <= 100
+    assert {fork.fork_fields("s")["parent_id"] for fork in forks} == {"s"}
+    assert session.own_nodes == list(range(50))
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.none() | st.integers(0, 8), st.booleans()), min_size=1, max_size=30))
