@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from store.errors import StoreError
+from store.errors import BadValue, StoreError
 from store.memory.memory_files import stamp_paths
 from store.model.memory import FileBlame, MemoryListing, PushPlan
 from store.model.session import entry_id
@@ -36,6 +36,7 @@ from tui.render.memory_lines import (
 from tui.render.session_lines import abbreviate_home
 from tui.render.styles import FAINT, MUTED, STRONG, build_content
 from tui.render.viewport import RenderedLine
+from tui.screens.fact_edits import FACT_EXISTS, ONE_LINE_NOTE
 from tui.screens.store_screen import Clock
 from tui.screens.table_screen import FilteredTableScreen
 from tui.widgets.filter_line import FilterLine
@@ -48,7 +49,7 @@ from tui.workers import threaded
 if TYPE_CHECKING:
     from store.store import Store
 
-FILE_CHECK_SECONDS = 0.5
+FILE_CHECK_SECONDS = 0.25
 """Is how often the memory files are looked at. They belong to others, who change them at any time."""
 
 AUDIENCE_NOTE = "Agents with commas between them, e.g. `codex, all in ~/app`. Leave empty to share it with none."
@@ -82,6 +83,9 @@ class MemoryScreen(FilteredTableScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         _binding("g", "go", "Go to turn", "Go to the turn that wrote the line, or that proves the proposal"),
         Binding("slash", "filter", "Filter", key_display="/", id="memory.filter", tooltip="Filter the lines"),
+        Binding(
+            "plus", "save_fact", "Fact", key_display="+", id="memory.save_fact", tooltip="Save this line as a fact"
+        ),
         _binding("S", "share", "Share", "Choose the agents that get this fact"),
         _binding("P", "push", "Push", "Write shared facts into the memory files, after a preview"),
         _binding("L", "pull", "Pull", "Read edits by hand in pushed blocks back", show=False),
@@ -261,6 +265,8 @@ class MemoryScreen(FilteredTableScreen):
         match action:
             case "share":
                 return row is not None and row.fact is not None
+            case "save_fact":
+                return row is not None and bool(row.number)
             case "accept" | "accept_edited" | "reject":
                 return row is not None and row.proposal is not None
         return super().check_action(action, parameters)
@@ -286,6 +292,19 @@ class MemoryScreen(FilteredTableScreen):
             f"Share fact {number} with", format_audiences(row.audiences), share, note=AUDIENCE_NOTE
         )
         self.app.push_screen(dialog, self._done("Changed who gets the fact. Press P to write the files."))
+
+    def action_save_fact(self) -> None:
+        """Save a line of a file as a fact, perhaps merged with another line, to share it with other agents."""
+        row = self.table.selected
+        if row is None or not row.number or not self.app.can_edit(self._store):
+            return
+
+        def learn(text: str) -> None:
+            if not self._store.facts.learn(" ".join(text.split())).facts:
+                raise BadValue(FACT_EXISTS)
+
+        dialog = MultilineDialog("Save as a fact", row.text, learn, note=ONE_LINE_NOTE)
+        self.app.push_screen(dialog, self._done("Added the fact. Press S on it to share it, u to undo."))
 
     def action_push(self) -> None:
         if not self.app.can_edit(self._store):
@@ -337,7 +356,7 @@ class MemoryScreen(FilteredTableScreen):
             return
         number = row.proposal.id
         dialog = MultilineDialog(
-            "Accept as a fact", row.text, lambda text: self._accept(number, text), note="A fact is one line."
+            "Accept as a fact", row.text, lambda text: self._accept(number, text), note=ONE_LINE_NOTE
         )
         self.app.push_screen(dialog, self._done("Made it a fact. Press u to undo."))
 

@@ -150,6 +150,17 @@ async def test_it_opens_from_the_facts_and_g_leaves_both(store: Store, project: 
         await one.wait_until(lambda: one.results == ["s1#0"])
 
 
+async def test_a_line_is_saved_as_a_fact(store: Store, project: Path) -> None:
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("By a person")
+        await one.press("end", "plus")
+        await one.wait_for_text("Save as a fact")
+        await one.press("ctrl+s")
+        await one.wait_until(lambda: [fact.text for fact in store.facts.current()][-1] == "By a person")
+        await one.press("plus", "ctrl+s")
+        await one.wait_for_text("This fact already exists")
+
+
 async def test_the_budget_of_a_folder_is_shown(store: Store, project: Path, home: Path) -> None:
     (home / ".claude/CLAUDE.md").write_text("- Keep answers short.\n- Run the linter first.\n- Port: 1\n")
     (project / "CLAUDE.md").write_text("- Run the linter first.\n- Port: 2\n")
