@@ -113,11 +113,10 @@ def _has_text(path: Path) -> bool:
 
 def warn_of_replaced_files(path: Path) -> str:
     """Say which file some agents stop loading when this one is created, or nothing."""
-    if path.name == "AGENTS.md" and not path.exists():
-        if path.parent == config_folder("opencode"):
-            other, agents = agent_home("claude") / "CLAUDE.md", "opencode loads"
-        else:
-            other, agents = path.with_name("CLAUDE.md"), "opencode and pi load"
-        if other.exists():
-            return f"{agents} the new {path} instead of {other} from then on."
-    return ""
+    if path.name != "AGENTS.md" or path.exists():
+        return ""
+    if path.parent == config_folder("opencode"):
+        agents, other, name = "opencode loads", agent_home("claude") / "CLAUDE.md", "the CLAUDE.md of Claude Code"
+    else:
+        agents, other, name = "opencode and pi load", path.with_name("CLAUDE.md"), "CLAUDE.md"
+    return f"{agents} this new file instead of {name} from then on." if other.exists() else ""

@@ -289,9 +289,7 @@ def test_a_new_agents_file_that_hides_another_is_announced(store: Store, project
     (project / "CLAUDE.md").write_text("# C\n")
     store.shared_facts.share(facts, Audience("codex", str(project)))
     (file,) = store.shared_facts.plan_push().changed
-    assert file.notes == (
-        f"opencode and pi load the new {project}/AGENTS.md instead of {project}/CLAUDE.md from then on.",
-    )
+    assert file.notes == ("opencode and pi load this new file instead of CLAUDE.md from then on.",)
 
 
 def test_the_commands_share_push_and_undo(store: Store, home: Path, project: Path, facts: list[int]) -> None:

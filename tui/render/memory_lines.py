@@ -208,7 +208,8 @@ def _render_fact(row: MemoryRow) -> Iterator[Content]:
     if not row.audiences:
         yield build_content([("Shared with no agent. Press S to share it.", MUTED)])
     for audience in row.audiences:
-        yield build_content([("Shared with ", FAINT), (audience.describe(), MUTED)])
+        where = f" in {abbreviate_home(audience.folder)}" if audience.folder else " everywhere"
+        yield build_content([("Shared with ", FAINT), (f"{audience.agent or _ALL_AGENTS}{where}", MUTED)])
 
 
 def _render_proposal(proposal: Proposal, now: datetime) -> Iterator[Content]:
