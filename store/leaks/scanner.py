@@ -8,6 +8,7 @@ run with Python's own `re`; then `Scanner.is_complete` is false, and every outpu
 from __future__ import annotations
 
 import heapq
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -198,8 +199,9 @@ def load_scanner(values: Iterable[str] = (), environment: Mapping[str, str] | No
     """
     is_complete = has_extra()
     rules = list_rules(is_complete=is_complete)
-    rules += [_exact_rule(OWN_SECRET, value) for value in set(values) if len(value) >= MIN_VALUE_CHARS]
-    rules += [_exact_rule(ENVIRONMENT_VARIABLE, value) for value in _list_credentials(environment or {})]
+    own_values = {value for value in values if len(value) >= MIN_VALUE_CHARS}
+    for rule, known in ((OWN_SECRET, own_values), (ENVIRONMENT_VARIABLE, _list_credentials(environment or {}))):
+        rules += [_exact_rule(rule, form) for form in sorted({form for value in known for form in _list_forms(value)})]
     return Scanner(rules, is_complete=is_complete)
 
 
@@ -238,6 +240,11 @@ def _list_credentials(environment: Mapping[str, str]) -> set[str]:
         and not value.startswith(("/", "~"))
         and not is_placeholder_password(value)
     }
+
+
+def _list_forms(value: str) -> set[str]:
+    """Return a value as it is, and as it is in JSON that does or does not escape what is not ASCII."""
+    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
 
 
 def _exact_rule(rule_id: str, value: str) -> Rule:

@@ -264,3 +264,21 @@ def test_hostile_text_runs_nothing_and_asks_nobody_in_chromium(
     assert 'id="turn-1"' in document
     assert "<script" not in document
     assert requests.paths == []
+
+
+@pytest.mark.long
+def test_ten_thousand_turns_open_in_chromium(store: Store, tmp_path: Path) -> None:
+    session = store.sessions.create("long")
+    for n in range(10_000):
+        result = ToolResult(f"c{n}", "line\n" * 20)
+        entries = [
+            NewEntry(role="user", parts=(Text(f"prompt {n}"),)),
+            NewEntry(role="assistant", parts=(Text("- a\n- b"), ToolCall(f"c{n}", "Bash", {"command": f"echo {n}"}))),
+            NewEntry(role="tool", parts=(result,)),
+        ]
+        store.chains.append(session.key, entries)
+    path = tmp_path / "page.html"
+    export_html(store, session, path)
+    page = open_in_chromium(path, tmp_path / "profile")
+    assert page.count('<section class="turn"') == 10_000
+    assert page.rstrip().endswith("</html>")

@@ -11,7 +11,7 @@ from command_line import CommandLine
 from store.errors import BadValue, NotFound
 from store.leaks import store_scan
 from store.leaks.rule_table import RULES_BY_ID
-from store.model.entry import NewEntry, Text, Thinking, ToolCall, ToolResult
+from store.model.entry import NewEntry, NewRecord, Text, Thinking, ToolCall, ToolResult
 from store.model.leak import Leak
 from store.store import Store
 from store.sync.refresh import sync_targets
@@ -115,6 +115,19 @@ def test_values_of_own_secrets_are_found_also_in_sessions_that_were_scanned_befo
     assert scan(store)["own-secret"].tier == "certain"
     idle = store.leaks.begin_scan(is_idle=True)
     assert idle.count_pending() == 0  # it does not scan everything again because it leaves the secrets out
+
+
+@pytest.mark.parametrize("is_ascii", [True, False])
+def test_values_of_own_secrets_are_found_where_json_spells_them_otherwise(store: Store, is_ascii: bool) -> None:
+    session, value = store.sessions.create("one"), 'Öffne "Sesam"\ndich'
+    record = json.dumps({"content": f"say {value}!"}, ensure_ascii=is_ascii).encode()
+    entry = NewEntry(role="user", parts=(Text(f"say {value}!"),), record=NewRecord(record))
+    store.chains.append(session.key, [entry])
+    store.notes.add_note(session, f"It was {value}.")
+    store.secrets.set(session, "phrase", value)
+    leak = scan(store)["own-secret"]
+    assert {place.field for place in leak.places} == {"text", "note"}
+    assert value not in repr(store.leaks.read_mask(session.key).mask_json(f"say {value}!"))
 
 
 def test_ignore_and_rotated_are_edits_that_can_be_undone(store: Store) -> None:

@@ -53,14 +53,16 @@ def render_redaction_preview(preview: RedactionPreview) -> list[Content]:
     lines = [_render_value(value) for value in preview.values[:MAX_NAMED_VALUES]]
     if (more := len(preview.values) - MAX_NAMED_VALUES) > 0:
         lines.append(_line((f"and {more:,} more", FAINT)))
-    example = preview.values[0] if preview.values else None
-    if example is not None and preview.count:
-        mark = f"[redacted: {example.rule} #{example.fingerprint}]"
-        lines += [
-            Content(""),
-            _line((f"Found {format_count(preview.count, 'time')}. Each is replaced by ", "")),
-            _line((mark, MUTED)),
-        ]
+    if preview.values and preview.count:
+        example = preview.values[0]
+        such_as = "a mark such as " if len(preview.values) > 1 else ""
+        lines.append(Content(""))
+        lines.append(
+            _line(
+                (f"Found {format_count(preview.count, 'time')}. Each is replaced by {such_as}", ""),
+                (f"[redacted: {example.rule} #{example.fingerprint}]", MUTED),
+            )
+        )
     for kind, title in _KIND_TITLES.items():
         places = [place for place in preview.places if place.kind == kind and not place.problem]
         lines += _render_places(title, places)
