@@ -56,19 +56,21 @@ _SELECT_RESPONSES = f"""
 """
 _JOIN_MODELS = "join usage_models on usage_models.key = {}.model"
 # Most sessions belong to one row as a whole, e.g. to one month. Their own counts are then added, which takes a third of
-# the time that counting their turns and calls takes. Only sessions with a relation have inherited turns.
+# the time that counting their turns and calls takes. Only sessions with a relation have inherited turns. ?1 and ?2 are
+# the period; sessions without a turn in it are left out early, because the rest takes some time for each of them.
 _SELECT_WHOLE_SESSIONS = """
     select is_whole, iif(is_whole, key, ''), iif(is_whole, split, ''), json_group_array(session),
         sum(turns), sum(tool_calls), sum(errors), sum(seconds)
     from (
         select sessions.key as session, {first_key} as key, {split} as split,
             sessions.relation is null and sessions.turns > 0 and {is_of_one_split} and {first_key} is {last_key}
-                and spans.first >= ? and spans.last < ? as is_whole,
+                and spans.first >= ?1 and spans.last < ?2 as is_whole,
             sessions.turns, sessions.tool_calls, sessions.errors, spans.seconds
         from (
             select session, min(started_at) as first, max(started_at) as last, sum({seconds}) as seconds
             from turns group by session
-        ) as spans join sessions on sessions.key = spans.session where {condition}
+        ) as spans join sessions on sessions.key = spans.session
+        where spans.last >= ?1 and spans.first < ?2 and {condition}
     ) group by 1, 2, 3
 """
 _END_OF_TIME = "~"
@@ -104,7 +106,7 @@ _MODEL_OF_TURN = f"""
 _MODEL_OF_CALL = f"coalesce(nullif(entries.model, ''), {_MODEL_OF_SESSION})"
 _JOIN_CALLING_ENTRY = "join entries on entries.key = tool_calls.entry"
 _HAS_ONE_MODEL = """
-    sessions.key not in (select session from usage group by session having min(usage.model) != max(usage.model))
+    coalesce((select min(usage.model) = max(usage.model) from usage where usage.session = sessions.key), 1)
 """
 IS_ONE_OF = "sessions.key in (select value from json_each(?))"
 
@@ -228,7 +230,8 @@ class StatisticsCollector:
     # ── turns and calls ───────────────────────────────────────────────────────────────────────────
 
     def _add_whole_sessions(self) -> list[int]:
-        """Add the counts of sessions that belong to one row as a whole, and return the others."""
+        """Add the counts of sessions that belong to one row as a whole, and return the others with a turn in the
+        period."""
         is_by_model = self._split == "model"
         sql = _SELECT_WHOLE_SESSIONS.format(
             is_of_one_split=_HAS_ONE_MODEL if is_by_model else "1",
@@ -268,7 +271,7 @@ class StatisticsCollector:
         """Add the calls. A call belongs to the time at which its turn began."""
         is_by_tool, is_by_model = self._by == "tool", self._split == "model"
         moment = "coalesce(turns.started_at, sessions.created_at)"  # a call before the first prompt has no turn
-        period = self._period.turns_condition()
+        period = self._period.turns_condition(moment)
         sql = _SELECT_CALLS.format(
             key="tool_calls.name" if is_by_tool else self._turn_key(moment),
             split=_MODEL_OF_CALL if is_by_model else _SESSION_KEYS[self._split],

@@ -18,8 +18,9 @@ class Period(NamedTuple):
     def responses_condition(self) -> Condition:
         return self._condition("usage.at", lambda moment: int(moment.timestamp()))
 
-    def turns_condition(self) -> Condition:
-        return self._condition("turns.started_at", format_timestamp)
+    def turns_condition(self, moment: str = "turns.started_at") -> Condition:
+        """Return the condition on turns, or on what happened at another moment that is stored as text."""
+        return self._condition(moment, format_timestamp)
 
     def _condition(self, column: str, convert: Callable[[datetime], int | str]) -> Condition:
         bounds = ((self.since, ">="), (self.until, "<"))

@@ -212,6 +212,18 @@ def test_calls_before_the_first_prompt_count(store: Store) -> None:
     assert (row.key, row.figures.tool_calls, row.figures.turns) == ("2026-01-04", 1, 0)
 
 
+def test_calls_before_the_first_prompt_count_in_their_period(store: Store) -> None:
+    call = NewEntry(role="assistant", parts=(ToolCall("c", "bash", {}),), created_at="2026-01-04T09:00:00.000Z")
+    add_session(store, "a", call, created_at="2026-01-04T09:00:00.000Z")
+    add_session(store, "b", prompt("2026-01-04T09:00:00.000Z"), call, prompt("2026-03-04T09:00:00.000Z"))
+    january = Period(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC))
+    march = Period(datetime(2026, 3, 1, tzinfo=UTC))
+    for by in ("day", "tool", "session"):
+        assert store.usage.collect(by, period=january).totals.tool_calls == 2  # type: ignore[arg-type]
+        assert store.usage.collect(by, period=march).totals.tool_calls == 0  # type: ignore[arg-type]
+    assert store.usage.collect("day", period=march).totals.turns == 1
+
+
 def test_inherited_turns_and_calls_do_not_count(store: Store) -> None:
     call = NewEntry(role="assistant", parts=(ToolCall("c", "bash", {}),))
     result = NewEntry(role="tool", parts=(ToolResult("c", "ok"),), is_prompt=False)
