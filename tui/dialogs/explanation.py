@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.text.sanitize import sanitize
+from tui.dialogs.layout import HELP_BINDING
 from tui.messages import Copy, DataMessage
 from tui.render.styles import MUTED, STRONG
 from tui.widgets.key_hints import KeyHintBar
@@ -58,6 +59,7 @@ class ExplanationDialog(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "copy", "Copy", id="explain.copy", tooltip="Copy this explanation"),
         Binding("escape,q,equals_sign,enter", "dismiss(None)", "Close", id="explain.close", tooltip="Close this page"),
+        HELP_BINDING,
     ]
 
     text = query_one(AutoHeightText)

@@ -1,6 +1,13 @@
-"""This module holds the style sheet that all small dialogs share."""
+"""This module holds what small dialogs share: their style sheet and the key for help."""
 
 from __future__ import annotations
+
+from textual.binding import Binding
+
+HELP_BINDING = Binding(
+    "question_mark", "app.help", "Keys", key_display="?", id="dialog.help", tooltip="All keys of this dialog"
+)
+"""Shows all keys of a dialog that has no field to type in. The keys of the app do not work on a modal screen."""
 
 DIALOG_CSS = """
     align: center middle;

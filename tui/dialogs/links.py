@@ -15,10 +15,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.text.web_address import WebAddress
-from tui.dialogs.layout import DIALOG_CSS
+from tui.dialogs.layout import DIALOG_CSS, HELP_BINDING
 from tui.links.lines import LinkTarget, render_address, render_outside_path
 from tui.messages import Copy
 from tui.render.styles import MUTED, STRONG, build_content
+from tui.render.viewport import RenderedLine
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.tables.link_table import LinkTable
 from tui.widgets.text_view import AutoHeightText
@@ -48,6 +49,7 @@ class LinkPickerDialog(ModalScreen[LinkTarget | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "copy", "Copy", id="links.copy", tooltip="Copy the path or the address"),
         Binding("escape,q", "dismiss(None)", "Cancel", id="links.close", tooltip="Close without opening anything"),
+        HELP_BINDING,
     ]
 
     table = query_one(LinkTable)
@@ -99,7 +101,7 @@ class LinkDialog(ModalScreen[bool]):
     ]
 
     def __init__(
-        self, question: str, lines: Iterable[Content], copied: tuple[str, str], *, can_open: bool = True
+        self, question: str, lines: Iterable[RenderedLine], copied: tuple[str, str], *, can_open: bool = True
     ) -> None:
         super().__init__()
         self._question = question

@@ -128,7 +128,7 @@ class SearchesDialog(ModalScreen[str | None]):
             id="searches.delete",
             tooltip="Delete this search",
         ),
-        Binding("f8", "clear", "Clear recent", id="searches.clear", tooltip="Forget all recent searches"),
+        Binding("f8", "clear", "Forget recent", id="searches.clear", tooltip="Forget all recent searches"),
         Binding("escape", "dismiss(None)", "Close", id="searches.close", tooltip="Back to the search box"),
     ]
 

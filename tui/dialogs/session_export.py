@@ -20,6 +20,7 @@ from store.export.options import EXPORT_FORMATS, ExportOptions
 from store.leaks.gate import LeakPolicy
 from store.model.session import Session
 from store.text.sanitize import one_line, sanitize
+from tui.dialogs.layout import HELP_BINDING
 from tui.dialogs.path import PathDialog
 from tui.messages import DataMessage
 from tui.render.styles import ERROR, MUTED, STRONG, build_content
@@ -74,6 +75,7 @@ class SessionExportDialog(ModalScreen[str | None]):
         Binding("h", "leave_out('thinking')", "Thinking", id="export.thinking", tooltip="With or without thinking"),
         Binding("m", "mask", "Leaks", id="export.leaks", tooltip="Refuse, mask or allow leaks"),
         Binding("escape,q", "dismiss(None)", "Cancel", id="export.leave", tooltip="Close without a file"),
+        HELP_BINDING,
     ]
 
     class PreviewMade(DataMessage):

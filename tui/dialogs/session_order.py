@@ -17,6 +17,7 @@ from store.search.list_rows import Grouping, Order, SessionListOptions
 from tui.messages import DataMessage
 from tui.render import glyphs
 from tui.render.styles import FAINT, MUTED, STRONG
+from tui.widgets.key_hints import KeyHintBar
 
 
 class OrderChoice(NamedTuple):
@@ -83,7 +84,9 @@ class SessionOrderDialog(ModalScreen[SessionListOptions | None]):
         Binding("up,k", "move(-1)", "Up", id="order.up", show=False, tooltip="Previous choice"),
         Binding("escape,q", "dismiss(None)", "Close", id="order.close", tooltip="Close without changes"),
         *(
-            Binding(item.key, f"pick({n})", item.name, id=f"order.{item.order or item.group}", tooltip=item.name)
+            Binding(
+                item.key, f"pick({n})", item.name, show=False, id=f"order.{item.order or item.group}", tooltip=item.name
+            )
             for n, item in enumerate(CHOICES)
         ),
     ]
@@ -97,6 +100,7 @@ class SessionOrderDialog(ModalScreen[SessionListOptions | None]):
 
     def compose(self) -> ComposeResult:
         yield OrderMenu(self._build_page())
+        yield KeyHintBar()
 
     def _build_page(self) -> Content:
         lines = [self._format_line(number, choice) for number, choice in enumerate(CHOICES)]

@@ -15,7 +15,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tui.render.inspection.tool_call_details import ToolCallRow, render_table_head, widest_name
-from tui.render.styles import FAINT, MUTED, build_content
+from tui.render.styles import MUTED, build_content
+from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.line_input import LineInput
 from tui.widgets.tables.tool_call_table import ToolCallTable
 
@@ -48,6 +49,8 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
+        # Priority, because the field has a binding for Enter that the footer does not show.
+        Binding("enter", "open", "Open", priority=True, id="calls.open", tooltip="Inspect this call"),
         Binding("down", "move(1)", "Down", show=False, id="calls.down", tooltip="Next call"),
         Binding("up", "move(-1)", "Up", show=False, id="calls.up", tooltip="Previous call"),
         Binding("pagedown", "page(1)", "Page down", show=False, id="calls.page_down", tooltip="Page down"),
@@ -70,6 +73,7 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
             )
             yield Static(id="head")
             yield ToolCallTable()
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
         self.table.show(self._calls, self._current_key)
@@ -91,14 +95,11 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
 
     def _update_title(self, found: int) -> None:
         of = "" if found == len(self._calls) else f" of {len(self._calls):,}"
-        title = build_content(
-            [("All calls of this session ", "bold"), (f" {found:,}{of}", MUTED), ("   Enter to open", FAINT)]
-        )
+        title = build_content([("All calls of this session ", "bold"), (f" {found:,}{of}", MUTED)])
         self.query_one("#title", Static).update(title)
 
-    @on(Input.Submitted)
     @on(ToolCallTable.Opened)
-    def _choose_selected(self) -> None:
+    def action_open(self) -> None:
         if self.table.selected is not None:
             self.dismiss(self.table.selected)
 

@@ -12,6 +12,7 @@ from store.text.sanitize import cell_width, one_line, sanitize
 from store.text.web_address import WebAddress
 from tui.render.session_lines import abbreviate_home
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, WARNING, StyledText, build_content
+from tui.render.viewport import HangingLine, RenderedLine
 
 MAX_SHOWN_ADDRESS = 8_000
 """Limits the characters of an address that are shown. An address this long is refused anyway."""
@@ -61,12 +62,13 @@ def _format_place(link: Link) -> str:
     return "".join(f":{number}" for number in (link.line, link.column) if number is not None)
 
 
-def render_address(text: str, examined: WebAddress) -> Iterator[Content]:
+def render_address(text: str, examined: WebAddress) -> Iterator[RenderedLine]:
     """Render the host of an address and its oddities, then the address in full, and as it is opened if that differs."""
     if examined.host:
         yield build_content([(f"{'host':<{_LABEL_CELLS}}", MUTED), (examined.host, "bold $text-primary")])
     for warning in examined.warnings:
-        yield build_content([(f"{'careful':<{_LABEL_CELLS}}", WARNING), (warning, WARNING)])
+        head = build_content([(f"{'careful':<{_LABEL_CELLS}}", WARNING)])
+        yield HangingLine(head, Content.styled(warning, WARNING))
     if examined.refusal:
         yield build_content([(examined.refusal, ERROR)])
     yield Content("")

@@ -22,7 +22,7 @@ from store.model.knowledge import Edit, EditLabels
 from store.text.sanitize import cell_width, one_line
 from tui.render import glyphs
 from tui.render.line_diff import ADDED, REMOVED, render_text_diff
-from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age, format_count, parse_time
+from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age, format_count, format_moment
 from tui.render.viewport import RenderedLine
 
 MAX_TEXT_CHARACTERS = 300
@@ -223,9 +223,7 @@ def render_edit_page(edit: Edit, names: EditLabels, later: Sequence[Edit], now: 
 
 
 def _render_edit_state(edit: Edit, names: EditLabels, later: Sequence[Edit], now: datetime) -> Iterator[Content]:
-    then = parse_time(edit.at)
-    when = f"{then:%Y-%m-%d %H:%M}, {format_age(edit.at, now)}" if then else one_line(edit.at, MAX_SHORT_CHARACTERS)
-    yield build_content([(f"{edit.id:,} {edit_label(edit)}", STRONG), (f"   {when}", MUTED)])
+    yield build_content([(f"{edit.id:,} {edit_label(edit)}", STRONG), (f"   {format_moment(edit.at, now)}", MUTED)])
     for name in edit.session_ids[:MAX_NAMED]:
         yield build_content([("in ", FAINT), (one_line(names.titles.get(name, name), MAX_TEXT_CHARACTERS), MUTED)])
     if len(edit.session_ids) > MAX_NAMED:

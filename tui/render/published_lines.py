@@ -12,7 +12,17 @@ from textual.content import Content
 from store.model.knowledge import PublishedFile
 from store.text.sanitize import cell_width, one_line
 from tui.render.session_lines import abbreviate_home
-from tui.render.styles import FAINT, MUTED, STRONG, WARNING, StyledText, build_content, format_age, format_size
+from tui.render.styles import (
+    FAINT,
+    MUTED,
+    STRONG,
+    WARNING,
+    StyledText,
+    build_content,
+    format_age,
+    format_moment,
+    format_size,
+)
 
 MAX_NAME_CELLS = 40
 MAX_TEXT_CHARACTERS = 4_000
@@ -63,7 +73,7 @@ def render_published_page(row: PublishedRow, state: PublishedState, now: datetim
         ("path", (abbreviate_home(file.path), "")),
         ("id", (file.id, "")),
         ("session", (row.session_title, "")),
-        ("since", (f"{file.created_at}, {format_age(file.created_at, now)}", "")),
+        ("since", (format_moment(file.created_at, now), "")),
         ("content", content),
     ]
     return [

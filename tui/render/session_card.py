@@ -12,9 +12,20 @@ from store.model.session import Session
 from store.model.session_card import RelatedSession, SessionCard
 from store.model.status import find_status
 from store.resume.check_results import SourceState
+from store.sources import source_label
 from store.text.sanitize import cell_width, one_line
 from store.text.tags import format_tags
-from tui.render.styles import FAINT, MUTED, StyledLine, build_content, format_age, format_count, parse_time, plain_text
+from tui.render.styles import (
+    FAINT,
+    MUTED,
+    StyledLine,
+    build_content,
+    format_age,
+    format_count,
+    format_moment,
+    parse_time,
+    plain_text,
+)
 from tui.render.word_wrap import wrap_text
 
 LABEL_CELLS = 15
@@ -85,7 +96,8 @@ def _list_identity(card: SessionCard) -> Iterator[CardField]:
     yield CardField("title", session.title)
     yield CardField("id", session.id)
     yield CardField("native id", session.native_id)
-    yield CardField("agent", session.source)
+    agent = source_label(session.source)
+    yield CardField("agent", session.source, agent if agent != session.source else "")
     yield CardField("owner", card.owner)
     yield CardField("shared with", ", ".join("everybody" if name == "*" else name for name in card.shared_with))
     yield CardField("user", session.user)
@@ -121,13 +133,12 @@ def _list_source(card: SessionCard, state: SourceState | None) -> Iterator[CardF
 
 
 def _list_times(session: Session, now: datetime) -> Iterator[CardField]:
-    process = f"process {session.process}" if session.process else ""
+    status, process = find_status(session, now), f"process {session.process}" if session.process else ""
     if session.activity == "failed":
         process = "with an error"
-    yield CardField("status", find_status(session, now), process)
+    yield CardField("status", status, process or ("for you" if status == "waiting" else ""))
     for label, at in (("created", session.created_at), ("updated", session.updated_at)):
-        time = parse_time(at)
-        yield CardField(label, at, f"{time:%Y-%m-%d %H:%M} here, {format_age(at, now)}" if time else "")
+        yield CardField(label, at, f"local time {format_moment(at, now)}" if parse_time(at) else "")
     expiry = parse_time(session.expires_at)
     days = f"in {format_count(max((expiry - now).days, 0), 'day') or 'less than a day'}" if expiry else ""
     yield CardField("expires", session.expires_at, f"its agent deletes it {days}" if days else "")

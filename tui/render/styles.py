@@ -161,6 +161,12 @@ def format_age(at: str, now: datetime) -> str:
     return f"{time:%b %Y}" if time.year != now.year else f"{time.day} {time:%b}"
 
 
+def format_moment(at: str, now: datetime) -> str:
+    """Return a time with its age, e.g. `2026-11-03 11:56, 4m`, or the text itself if it is no time."""
+    time = parse_time(at)
+    return f"{time:%Y-%m-%d %H:%M}, {format_age(at, now)}" if time else one_line(at, 60)
+
+
 @lru_cache(maxsize=1024)
 def parse_time(at: str) -> datetime | None:
     """Parse an ISO time of a foreign program. Return None if it has another format."""

@@ -49,6 +49,7 @@ class ChangesScreen(Screen[str | None]):
         }
 
         #limits {
+            height: auto;
             margin-bottom: 1;
         }
 
@@ -149,7 +150,7 @@ class ChangesScreen(Screen[str | None]):
     def _show_heading(self) -> None:
         width = max(self.size.width - 2, 1)
         self.heading.update(render_changes_heading(self._changes, session_title(self._session), width))
-        self.limits.update(render_limits(self._changes, width))
+        self.limits.update(render_limits(self._changes))
 
     @on(ChangedFileTable.Highlighted)
     def _show_highlighted(self, chosen: ChangedFileTable.Highlighted) -> None:

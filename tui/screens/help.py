@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from store.text.sanitize import cell_width
 from tui.render.styles import FAINT, MUTED, STRONG
+from tui.widgets.key_hints import KeyHintBar
 
 HelpKey = tuple[str, str, str]
 """Holds keys, what they do, and the id of the action, by which the config file can give it other keys."""
@@ -78,6 +79,7 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll():
             yield Static()
+        yield KeyHintBar()
 
     def on_resize(self) -> None:
         self.query_one(Static).update(self._build_page(self.size.width - HORIZONTAL_MARGIN))

@@ -19,7 +19,7 @@ from store.errors import AlreadyExists, LeaksFound, Refused, StoreError
 from store.model.session import Session
 from store.text.sanitize import one_line, sanitize
 from store.text.validate import serialize
-from tui.dialogs.layout import DIALOG_CSS
+from tui.dialogs.layout import DIALOG_CSS, HELP_BINDING
 from tui.dialogs.text import SingleLineDialog
 from tui.messages import Copy, DataMessage
 from tui.render.resume_card import RebuildReport, render_input_card
@@ -41,6 +41,7 @@ class RebuildScreen(ModalScreen[None]):
         Binding("f,enter", "save", "Save", id="rebuilt.save", tooltip="Save to a new file that only you can read"),
         Binding("c", "copy", "Copy", id="rebuilt.copy", tooltip="Copy to the clipboard"),
         Binding("escape,q", "dismiss(None)", "Back", id="rebuilt.leave", tooltip="Back to the resume card"),
+        HELP_BINDING,
     ]
 
     class RebuildFinished(DataMessage):

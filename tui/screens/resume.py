@@ -16,6 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.resume.command import ResumePlan, plan_resume
+from tui.dialogs.layout import HELP_BINDING
 from tui.messages import Copy, DataMessage
 from tui.render.resume_card import ResumeCard, render_resume_card
 from tui.render.styles import session_title
@@ -71,8 +72,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
         _resume_binding("i", "input", "API input", "Export the conversation as API input"),
         _resume_binding("w", "write_back", "Write back", "Write edits back to the agent's store"),
         Binding("escape,q", "dismiss(None)", "Cancel", id="resume.stay", tooltip="Stay in Backscroll"),
-        # The keys of the app do not work on a modal screen.
-        Binding("question_mark", "app.help", "Keys", key_display="?", id="resume.help", tooltip="All keys of the card"),
+        HELP_BINDING,
     ]
 
     card_text = query_one("#card-text", Static)

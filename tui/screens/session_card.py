@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.model.session_card import SessionCard
+from tui.dialogs.layout import HELP_BINDING
 from tui.messages import DataMessage
 from tui.render.resume_card import TITLE_STYLE
 from tui.render.session_card import list_card_fields
@@ -60,6 +61,7 @@ class SessionCardScreen(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("P", "published", "Published files", id="card.published", tooltip="Show the session's published files"),
         Binding("escape,q,I", "dismiss(None)", "Back", id="card.leave", tooltip="Back to the browser"),
+        HELP_BINDING,
     ]
 
     fields = query_one(FieldView)

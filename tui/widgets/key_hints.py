@@ -11,9 +11,12 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 from textual import events
 from textual.binding import Binding
 from textual.content import Content
+from textual.dom import DOMNode
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
+
+HELP_KEY = "question_mark"
 
 HintRank = Literal["first", "main", "extra", "hidden"]
 """Orders the hints. An extra one is shown only if there is room after all others."""
@@ -25,7 +28,7 @@ class KeyHint(NamedTuple):
     enabled: bool
     rank: HintRank
     is_global: bool
-    "Says that the key works on all screens. Its hint is at the end."
+    "Says that the key works on all screens, or shows all keys. Its hint is at the end."
 
     @property
     def is_kept(self) -> bool:
@@ -50,9 +53,9 @@ class HintChanger(Protocol):
 
 _OBVIOUS_ACTIONS = frozenset(
     """move page first last scroll scroll_by scroll_page scroll_home scroll_end pane next_pane side field back
-    fold unfold choose close resize reset_sizes""".split()
+    fold unfold choose close resize reset_sizes period pick""".split()
 )
-"""The actions that no hint is spent on: arrows, pages, and going to other panes."""
+"""The actions that no hint is spent on: arrows, pages, going to other panes, and keys that a screen shows itself."""
 
 _OBVIOUS_KEYS = frozenset("up down left right pageup pagedown home end tab shift+tab escape ctrl+c".split())
 
@@ -107,24 +110,35 @@ class KeyHintBar(Widget):
             rank: HintRank = change.rank if change else "main" if binding.show else "extra"
             if rank == "hidden" or (rank == "extra" and (not enabled or not binding.id or _is_obvious(binding))):
                 continue
+            if self._is_typed(node, binding):
+                continue
             if (node, binding.action) not in seen:
                 seen.add((node, binding.action))
                 label = change.label if change else binding.description
                 texts = (f" {self.app.get_key_display(binding)} ", f"{label} ")
                 styles = ("key", "description") if enabled else ("disabled", "disabled")
                 pieces = ((text, f".keys-line--{style}") for text, style in zip(texts, styles, strict=True))
-                yield KeyHint(binding.key, Content.assemble(*pieces), enabled, rank, node is self.app)
+                is_global = node is self.app or binding.key == HELP_KEY
+                yield KeyHint(binding.key, Content.assemble(*pieces), enabled, rank, is_global)
+
+    def _is_typed(self, node: DOMNode, binding: Binding) -> bool:
+        """Return whether the key is a letter for the field that has the focus. Textual forgets this of `plus`."""
+        field, sign = self.screen.focused, binding.key_display or ""
+        if field is None or field is node or binding.priority or len(sign) != 1:
+            return False
+        return field.check_consume_key(binding.key, sign)
 
     @property
     def _visible_hints(self) -> list[KeyHint]:
-        """The hints that fit: the important ones, then as many others as there is room for."""
+        """The hints that fit: the important ones, then as many others as there is room for, then the way out."""
         visible = [hint for rank in ("first", "main") for hint in self.hints if hint.rank == rank]
+        visible.sort(key=lambda hint: (hint.is_kept, hint.is_global))
         while _total_cells(visible) > self.size.width and (rest := [hint for hint in visible if not hint.is_kept]):
             visible.remove(rest[-1])
         for extra in (hint for hint in self.hints if hint.rank == "extra"):
             if _total_cells(visible) + extra.label.cell_length > self.size.width:
                 break
-            visible.insert(sum(not hint.is_global for hint in visible), extra)
+            visible.insert(sum(not hint.is_kept for hint in visible), extra)
         return visible
 
     def render(self) -> Content:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from textual.widgets import Input
 
+from store.text.sanitize import truncate
+
 MAX_INPUT_CHARACTERS = 25_000
 """Limits the text of an input, because all of it is measured whenever a letter is typed. It is more than a query may
 have, so that a query that is too long is reported as such."""
 
 
 class LineInput(Input):
-    """Is an input that cuts off what is too long for it."""
+    """Is an input that cuts off what is too long for it, and its placeholder with an ellipsis."""
+
+    def on_mount(self) -> None:
+        self._whole_placeholder = self.placeholder
+
+    def on_resize(self) -> None:
+        self.placeholder = truncate(self._whole_placeholder, self.scrollable_content_region.width)
 
     def validate_value(self, value: str) -> str:
         return value[:MAX_INPUT_CHARACTERS]

@@ -166,3 +166,9 @@ async def test_an_unfolded_edit_has_the_line_numbers_that_its_agent_recorded(edi
         await wait_for_text(pilot, "All is done.")
         await pilot.press("home", "x", "enter")
         await wait_for_text(pilot, "118 118   def upload", "    119 +     for attempt in range(retries):")
+
+
+async def test_what_is_left_out_is_said_in_full_in_a_narrow_terminal(edited: Store) -> None:
+    async with make_browser(edited).run_test(size=(80, 24)) as pilot:
+        await open_changes(pilot)
+        await wait_for_text(pilot, "1 hunk without line numbers · left out: 1 failed edit", "shell command changed")

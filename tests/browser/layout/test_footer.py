@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from browser_driver import contrast_ratio, make_browser, screen_text, session_list, wait_for_text, wait_until
 from textual.pilot import Pilot
 
@@ -87,3 +88,64 @@ async def test_a_tool_call_shows_the_key_that_copies_its_command(filled_store: S
         await pilot.press("K")
         await wait_until(pilot, lambda: "# Copy command" not in last_line(pilot))
         assert last_line(pilot).rstrip().endswith("? Keys  q Quit")
+
+
+async def test_the_way_out_stands_after_the_other_keys(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        await pilot.press("enter", "x", "i")
+        await wait_for_text(pilot, "Bash · 1 of 1", "Go to turn")
+        assert last_line(pilot).rstrip().endswith("esc Back  ? Keys")
+        await pilot.press("escape", "escape", "m")
+        await wait_for_text(pilot, "Your editor")
+        assert last_line(pilot).rstrip().endswith("esc Cancel")
+
+
+async def test_letters_of_the_conversation_are_not_offered_in_its_find_bar(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "The retry ran", "esc Back")
+        await pilot.press("slash")
+        await wait_until(pilot, lambda: last_line(pilot).rstrip() == " ↵ Keep highlight  esc Clear")
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [(["I"], "Session card"), (["r"], "Resume in"), (["r", "i"], "as API input"), (["equals_sign"], "adds up")],
+)
+async def test_dialogs_offer_help(filled_store: Store, keys: list[str], shown: str) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        await pilot.press(*keys)
+        await wait_for_text(pilot, shown, "? Keys")
+        await pilot.press("question_mark")
+        await wait_for_text(pilot, "Keys · press End for the marks")
+
+
+@pytest.mark.parametrize(
+    ("keys", "hints"),
+    [(["o"], "↵ Choose  esc Close"), (["enter", "a"], "↵ Open  esc Close"), (["question_mark"], "esc Close")],
+)
+async def test_a_page_above_the_browser_shows_its_own_keys(filled_store: Store, keys: list[str], hints: str) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause()
+        await wait_until(pilot, lambda: last_line(pilot).strip() == hints)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+async def test_a_placeholder_that_is_too_long_ends_with_an_ellipsis(filled_store: Store, width: int) -> None:
+    async with make_browser(filled_store).run_test(size=(width, 24)) as pilot:
+        await wait_until(pilot, lambda: screen_text(pilot).partition("6 sessions")[0].rstrip().endswith("…"))
+
+
+async def test_why_there_is_no_record_is_shown_whole(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        await pilot.press("enter", "3")
+        await wait_for_text(
+            pilot, "This entry was added with the Python library, so there is no record of an", "agent."
+        )

@@ -11,9 +11,12 @@ from browser_driver import add_session, make_browser, screen_text, session_list,
 from textual.pilot import Pilot
 
 from store.model.entry import NewEntry, Text, ToolCall, ToolResult
+from store.model.statistics import Figures
 from store.model.usage import Usage
 from store.store import Store
-from tui.render.charts.measures import MEASURES
+from tui.render.charts.measures import CALLS, MEASURES
+from tui.render.statistics.figures import StatsRow
+from tui.render.statistics.rows import TableLayout
 from tui.screens.browser.screen import BrowserScreen
 from tui.screens.inspector import InspectorScreen
 from tui.screens.stats.screen import LOADING, StatsScreen
@@ -355,3 +358,11 @@ async def test_no_waste(used_store: Store) -> None:
     async with open_stats(used_store) as pilot:
         await pilot.press("1", "B")
         await wait_until_counted(pilot, "Nothing was found in the most expensive sessions")
+
+
+@pytest.mark.parametrize("width", range(58, 130))
+def test_the_columns_of_tools_fit(width: int) -> None:
+    layout = TableLayout.fit("tool", CALLS, width)
+    row = StatsRow("Bash", "Bash", Figures(tool_calls=1), median_ms=2000.0, p95_ms=2500.0)
+    assert layout.render_head().cell_length <= width
+    assert layout.render_row(row, 1, width).plain.endswith("2.5 s")

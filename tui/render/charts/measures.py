@@ -77,9 +77,7 @@ def _format_money_axis(micro_dollars: int) -> str:
 def format_time(milliseconds: int) -> str:
     """Return a time of seconds to days, e.g. `14h 20m`."""
     minutes = round(milliseconds / 60_000)
-    if not milliseconds:
-        return "0"
-    if minutes < 1:
+    if milliseconds and minutes < 1:
         return format_duration(milliseconds)
     if minutes < 60:
         return f"{minutes}m"

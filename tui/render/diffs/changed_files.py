@@ -37,7 +37,7 @@ def render_changes_heading(changes: SessionChanges, title: str, width: int) -> C
     return build_content([("Changes  ", STRONG), (one_line(title, room), MUTED)]) + end
 
 
-def render_limits(changes: SessionChanges, width: int) -> Content:
+def render_limits(changes: SessionChanges) -> Content:
     """Render what is not in the list or not certain, e.g. `1 hunk without line numbers · left out: 1 failed edit`."""
     failed = format_count(changes.failed_calls, "failed edit")
     pending = f"{format_count(changes.pending_calls, 'edit')} without a result" if changes.pending_calls else ""
@@ -50,7 +50,7 @@ def render_limits(changes: SessionChanges, width: int) -> Content:
         f"left out: {left_out}" if left_out else "",
         f"not known: what {shell} changed" if shell else "",
     ]
-    return build_content([(truncate(" · ".join(filter(None, parts)), width), FAINT)])
+    return build_content([(" · ".join(filter(None, parts)), FAINT)])
 
 
 def render_file_row(file: ChangedFile, width: int) -> Content:

@@ -15,7 +15,7 @@ from tui.render.statistics.figures import StatsRow, TableName, read_amount, writ
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, StyledText, build_content
 from tui.render.tool_call import format_duration
 
-SHARE_CELLS, TREND_CELLS = 12, 20
+SHARE_CELLS, SHARE_GAP_CELLS, TREND_CELLS = 12, 2, 20
 MIN_LABEL_CELLS, MAX_LABEL_CELLS = 18, 48
 NUMBER_CELLS = {COST.key: 11, TOKENS.key: 9, TURNS.key: 8, CALLS.key: 8, ERRORS.key: 8, ACTIVE.key: 13}
 _TOOL_TITLES = ("calls", "failed", "rate", "median", "p95")
@@ -35,13 +35,13 @@ class TableLayout(NamedTuple):
     @classmethod
     def fit(cls, table: TableName, measure: Measure, width: int, *, has_trend: bool = True) -> TableLayout:
         if table == "tool":
-            room = width - sum(_TOOL_CELLS) - 1
-            share = SHARE_CELLS if room >= MIN_LABEL_CELLS + SHARE_CELLS + 2 else 0
-            label = max(min(room - share, MAX_LABEL_CELLS), 4)
+            room = width - sum(_TOOL_CELLS)
+            share = SHARE_CELLS if room >= MIN_LABEL_CELLS + SHARE_CELLS + SHARE_GAP_CELLS else 0
+            label = max(min(room - (share + SHARE_GAP_CELLS if share else 0), MAX_LABEL_CELLS), 4)
             return cls(table, measure, label, share, 0, ())
         # The active time of a model is not known, because a turn may use several.
         others = [other for other in MEASURES if other != measure and not (table == "model" and other is ACTIVE)]
-        shown, room = [measure], width - MIN_LABEL_CELLS - NUMBER_CELLS[measure.key] - SHARE_CELLS - 2
+        shown, room = [measure], width - MIN_LABEL_CELLS - NUMBER_CELLS[measure.key] - SHARE_CELLS - SHARE_GAP_CELLS
         for other in others:
             if room >= NUMBER_CELLS[other.key]:
                 shown.append(other)
@@ -53,7 +53,7 @@ class TableLayout(NamedTuple):
 
     def render_head(self) -> Content:
         pieces: list[StyledText] = [(self.table.ljust(self.label_cells), FAINT)]
-        pieces.append((" " * (self.share_cells + 2) if self.share_cells else "", ""))
+        pieces.append((" " * (self.share_cells + SHARE_GAP_CELLS) if self.share_cells else "", ""))
         if self.table == "tool":
             titles = zip(_TOOL_TITLES, _TOOL_CELLS, strict=True)
             return build_content([*pieces, ("".join(title.rjust(cells) for title, cells in titles), FAINT)])
@@ -70,7 +70,7 @@ class TableLayout(NamedTuple):
         measure = CALLS if self.table == "tool" else self.measure
         if self.share_cells:
             share = (read_amount(row.figures, measure) or 0) / highest if highest else 0
-            pieces += [*draw_share(share, self.share_cells), ("  ", "")]
+            pieces += [*draw_share(share, self.share_cells), (" " * SHARE_GAP_CELLS, "")]
         pieces += _render_tool_columns(row) if self.table == "tool" else self._render_columns(row)
         return build_content(pieces).truncate(width)
 

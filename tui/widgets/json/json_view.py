@@ -33,6 +33,7 @@ from tui.json_document.values import TextLines
 from tui.messages import Copy, DataMessage
 from tui.render.json_row import can_open, render_json_row
 from tui.render.styles import MUTED, format_size
+from tui.render.word_wrap import wrap_text
 from tui.widgets.cursor_view import CursorView
 from tui.widgets.find_bar import FindBar
 from tui.widgets.find_pane import FindPane, FindSearch
@@ -72,6 +73,7 @@ class JsonView(CursorView):
         super().__init__()
         self.json_tree: JsonTree | None = None
         self._note = ""
+        self._note_lines: list[str] = [""]
         self._words = ""
 
     # ── content ───────────────────────────────────────────────────────────────────────────────────
@@ -82,6 +84,8 @@ class JsonView(CursorView):
         self._note = note
         if tree is not None:
             tree.rewrap(self.text_width)
+        else:
+            self._wrap_note()
         index = (tree.reveal(focus) if tree is not None and focus else 0) or 0
         self._redraw(index)
         self.scroll_to(y=max(index - self.page.height // 2, 0), animate=False, force=True)
@@ -122,7 +126,7 @@ class JsonView(CursorView):
         return f"line {path[0] + 1}" if is_text and isinstance(path[0], int) else format_path(path)
 
     def _redraw(self, cursor: int | None = None) -> None:
-        self.line_count = len(self.json_tree.rows) if self.json_tree is not None else 1
+        self.line_count = len(self.json_tree.rows if self.json_tree is not None else self._note_lines)
         self.invalidate_strips()
         if cursor is not None and cursor != self.cursor:
             self.cursor = cursor
@@ -154,7 +158,7 @@ class JsonView(CursorView):
 
     def render_row(self, index: int, width: int) -> Content:
         if self.json_tree is None:
-            return Content.styled(one_line(self._note, width), MUTED)
+            return Content.styled(self._note_lines[index], MUTED)
         return render_json_row(self.json_tree.rows[index], width, self._words)
 
     def handle_cursor_moved(self) -> None:
@@ -166,6 +170,12 @@ class JsonView(CursorView):
             for row in self.json_tree.rewrap(self.text_width):
                 self._wrap_string(self.json_tree, row)
             self._redraw(self.json_tree.rows.index(value_row))
+        elif self.json_tree is None:
+            self._wrap_note()
+            self._redraw()
+
+    def _wrap_note(self) -> None:
+        self._note_lines = [*wrap_text(self._note, self.text_width)]
 
     # ── folding ───────────────────────────────────────────────────────────────────────────────────
 
