@@ -153,7 +153,7 @@ def _hint_without_command(source: Source, resume: ResumeCommand) -> str:
     """Say why there is no command. If the agent can resume, then a fork was requested and it cannot fork."""
     if resume.argv is None:
         return resume.hint
-    return f"{source.label} cannot fork a session. Run `backscroll fork` to fork it in Backscroll."
+    return f"{source.label} cannot fork a session. Press F in the conversation, or run `backscroll fork`."
 
 
 def _find_refusal(session: Session, program: str, argv: tuple[str, ...] | None, folder: Path | None) -> str:

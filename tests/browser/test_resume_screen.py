@@ -275,7 +275,7 @@ async def test_an_agent_that_cannot_fork_is_reported_and_the_card_stays_the_same
         await pilot.press("r")
         await wait_for_text(pilot, "gemini --resume 1")
         await pilot.press("f")
-        await wait_for_text(pilot, "Gemini CLI cannot fork a session. Run `backscroll fork`", "gemini --resume 1")
+        await wait_for_text(pilot, "Gemini CLI cannot fork a session. Press F", "gemini --resume 1")
 
 
 async def test_p_lets_the_agent_act_without_asking_and_is_remembered_for_this_agent(
@@ -442,7 +442,10 @@ def test_forking_and_skipping_permissions_need_an_option(world: Store, agent: Ag
     add_session(world, "gemini:1", at, prompt_entry("Paint", at), source="gemini", native_id="1")
     for args, why in [
         (["goose:1", "--skip-permissions"], "Goose has no option to act without asking for permission."),
-        (["gemini:1", "--fork"], "Gemini CLI cannot fork a session. Run `backscroll fork` to fork it in Backscroll."),
+        (
+            ["gemini:1", "--fork"],
+            "Gemini CLI cannot fork a session. Press F in the conversation, or run `backscroll fork`.",
+        ),
         (["--fork"], "These options need an ID."),
     ]:
         ran = run("resume", *args)

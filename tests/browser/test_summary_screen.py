@@ -233,7 +233,7 @@ async def test_an_empty_text_removes_the_summary(store: Store, session: Session)
         area(pilot).text = " "
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: store.summaries.current(session) is None)
-        await wait_for_text(pilot, "unknown coverage")
+        await wait_for_text(pilot, "no summary yet")
         await pilot.press("ctrl+s")
         await wait_for_text(pilot, "The summary is empty.")
     store.journal.undo()

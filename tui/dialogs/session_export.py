@@ -73,7 +73,9 @@ class SessionExportDialog(ModalScreen[str | None]):
         Binding("s", "next_scope", "Session, turn", id="export.scope", tooltip="The session, this turn, or this entry"),
         Binding("t", "leave_out('tools')", "Tools", id="export.tools", tooltip="With or without tool calls"),
         Binding("h", "leave_out('thinking')", "Thinking", id="export.thinking", tooltip="With or without thinking"),
-        Binding("m", "mask", "Leaks", id="export.leaks", tooltip="Refuse, mask or allow leaks"),
+        Binding(
+            "m", "mask", "Leaks", id="export.leaks", tooltip="Stop at keys and passwords, mask them, or allow them"
+        ),
         Binding("escape,q", "dismiss(None)", "Cancel", id="export.leave", tooltip="Close without a file"),
         HELP_BINDING,
     ]
@@ -147,13 +149,13 @@ class SessionExportDialog(ModalScreen[str | None]):
     def _update(self) -> None:
         options = self._options
         what = {"session": "the session", "turn": f"turn {self._turn}", "entry": "this entry"}[self._scope]
-        leaks = {"refuse": "refused", "redact": "masked", "allow": "allowed"}[options.leaks]
+        leaks = {"refuse": "stops at leaks", "redact": "leaks masked", "allow": "leaks allowed"}[options.leaks]
         pieces = [
             options.format,
             what,
             "with tool calls" if options.tools else "without tool calls",
             "with thinking" if options.thinking else "without thinking",
-            f"leaks {leaks}",
+            leaks,
         ]
         title = one_line(self._session.title, 80) or one_line(self._session.id, 80)
         self.query_one("#title", Static).update(build_content([("Export ", MUTED), (title, STRONG)]))

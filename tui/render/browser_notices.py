@@ -36,7 +36,11 @@ def render_first_run(found: Mapping[str, int], is_done: bool) -> Content:
     total = sum(found.values())
     verb = "Found" if is_done else "Reading"
     pieces: list[StyledText] = [(f"{verb} {format_count(total, 'session')} on this machine", STRONG)]
-    pieces += [("   Esc to hide\n", FAINT), (" · ".join(map(sanitize, agents)), MUTED)]
+    # A name and its number stay on one line.
+    pieces += [
+        ("   Esc to hide\n", FAINT),
+        (" · ".join(sanitize(agent).replace(" ", "\N{NO-BREAK SPACE}") for agent in agents), MUTED),
+    ]
     return build_content(pieces)
 
 
@@ -56,6 +60,7 @@ def render_welcome(store_path: str, busy: bool) -> Content:
     )
 
 
+_SHOW_ALL = "\n\nEsc to show all sessions"
 _DEMO_TEXT = " to try the demo first.\nIt has its own file. Your store stays empty."
 
 
@@ -63,7 +68,9 @@ def render_empty_list(shown: SessionListLayout) -> Content:
     """Render why the list is empty, and the key that helps."""
     options = shown.options
     if shown.query.shows_trash and len(shown.query.groups) == 1:
-        return build_content([("The trash is empty.", ""), ("\n\nEsc to show all", MUTED)])
+        return build_content([("The trash is empty.", ""), (_SHOW_ALL, MUTED)])
+    if options.query.strip() == "is:archived" and not options.folder:
+        return build_content([("No archived sessions.", ""), (_SHOW_ALL, MUTED)])
     if shown.archived:
         count = f"{format_count(shown.archived, 'session')} here {'is' if shown.archived == 1 else 'are'} archived."
         return build_content([(count, ""), ("\n\nSearch for is:archived to see them", MUTED)])

@@ -37,10 +37,14 @@ def render_summary_heading(session: Session, width: int) -> Content:
     )
 
 
-def render_coverage(saved: int | None, planned: int | None, last: int, unsaved: bool) -> Content:
+def render_coverage(
+    saved: int | None, planned: int | None, last: int, unsaved: bool, *, has_summary: bool = True
+) -> Content:
     """Render `covers ███████░░░ 9 of 14 · 5 turns since`."""
     pieces: list[StyledText] = []
-    if planned is None:
+    if planned is None and not has_summary:
+        pieces.append(("no summary yet", MUTED))
+    elif planned is None:
         pieces.append(("unknown coverage", MUTED))
     elif last:
         filled_cells = min(round(BAR_CELLS * planned / last), BAR_CELLS) or int(planned > 0)

@@ -24,7 +24,7 @@ from tui.render.code import highlight_code
 from tui.render.markdown import CODE_BACKGROUND, render_markdown
 from tui.render.session_card import render_circumstances
 from tui.render.session_lines import STATUS_MARKS, abbreviate_home
-from tui.render.statistics.figures import write_amount
+from tui.render.statistics.figures import read_amount, write_amount
 from tui.render.styles import (
     ERROR,
     FAINT,
@@ -117,7 +117,9 @@ def render_session_heading(
 def render_session_cost(cost: SessionCost) -> str:
     """Return the tokens and the API value of a session, and those together with its sub-agents if it has any."""
     own, total = cost.own, cost.with_subagents
-    text = f"{write_amount(total, COST)} {COST.label}, {write_amount(total, TOKENS)} tokens"
+    text = f"{write_amount(total, TOKENS)} tokens"
+    is_priced = read_amount(total, COST) is not None
+    text = f"{write_amount(total, COST)} {COST.label}, {text}" if is_priced else f"{text}, {UNPRICED}"
     return text if own == total else f"{text} with sub-agents"
 
 

@@ -76,6 +76,8 @@ class FactEditScreen(FilteredTableScreen):
     ]
 
     scope = GLOBAL_SCOPE
+    focused_fact_id: int | None = None
+    "Names the fact to which the cursor moves when the facts are listed again."
 
     @property
     def selected_facts(self) -> Sequence[FactRow]:
@@ -148,8 +150,10 @@ class FactEditScreen(FilteredTableScreen):
         scope = self.scope_for_new_facts
 
         def learn(text: str) -> None:
-            if not self._store.facts.learn(text, scope=scope).facts:
+            learned = self._store.facts.learn(text, scope=scope).facts
+            if not learned:
                 raise BadValue(FACT_EXISTS)
+            self.focused_fact_id = learned[0].id
 
         note = f"{LINE_PER_FACT_NOTE} Scope: {scope_name(scope)}."
         self.app.push_screen(

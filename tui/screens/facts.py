@@ -81,7 +81,7 @@ class FactsScreen(FactEditScreen):
     def __init__(self, store: Store, clock: Clock, *, fact_id: int | None = None) -> None:
         super().__init__(store, clock)
         self.scope = ALL_SCOPES
-        self._initial_fact_id = fact_id
+        self.focused_fact_id = fact_id
         self._shows_retired = False
         self._loaded = self.FactsLoaded(0, (), (GLOBAL_SCOPE,), 0, DEFAULT_MAX_LINES)
         self._line_limit: int | None = None
@@ -157,8 +157,8 @@ class FactsScreen(FactEditScreen):
         self.bar.show_heading(heading)
         self.show_empty_state(not found, self.table, self.bar.input)
         self.empty_message.update(Content.styled("No facts match." if words else _NO_FACTS, MUTED))
-        self.table.show(found, with_scope=self.scope == ALL_SCOPES, focus=self._initial_fact_id)
-        self._initial_fact_id = None
+        self.table.show(found, with_scope=self.scope == ALL_SCOPES, focus=self.focused_fact_id)
+        self.focused_fact_id = None
 
     @on(FactTable.Highlighted)
     def _select_fact(self) -> None:
@@ -201,6 +201,11 @@ class FactsScreen(FactEditScreen):
         from tui.screens.comparison import ComparisonScreen
 
         self.app.push_screen(ComparisonScreen(self._store, left, right))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "go":
+            return self._current_fact is not None
+        return super().check_action(action, parameters)
 
     # ── the origin ────────────────────────────────────────────────────────────────────────────────
 

@@ -225,7 +225,9 @@ class SummaryScreen(Screen[str | None]):
         saved = self._seen_summary.up_to_turn if self._seen_summary else None
         self.turns.set_coverage(saved, self._end_turn)
         last = self.turns.last_turn or self._session.turns
-        self.query_one("#coverage", Static).update(render_coverage(saved, self._end_turn, last, self.is_unsaved))
+        has_summary = self._seen_summary is not None
+        coverage = render_coverage(saved, self._end_turn, last, self.is_unsaved, has_summary=has_summary)
+        self.query_one("#coverage", Static).update(coverage)
         self.refresh_bindings()
 
     def _show_status(self, text: str, style: str = ERROR) -> None:

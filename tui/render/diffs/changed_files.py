@@ -29,8 +29,8 @@ def render_changes_heading(changes: SessionChanges, title: str, width: int) -> C
     """Render `Changes  Fix the test · 3 files · +12 −3`."""
     counts: list[StyledText] = [
         (format_count(len(changes.files), "file"), MUTED),
-        (f"+{changes.added:,}", ADDED),
-        (f"{glyphs.REMOVED}{changes.removed:,}", REMOVED),
+        (f"+{changes.added:,}" if changes.files else "", ADDED),
+        (f"{glyphs.REMOVED}{changes.removed:,}" if changes.files else "", REMOVED),
     ]
     end = build_content([(f"  {text}", style) for text, style in counts if text])
     room = max(width - end.cell_length - len("Changes  "), 1)

@@ -66,16 +66,16 @@ def render_streaks(streaks: Streaks, width: int) -> Content:
     pieces: list[StyledText] = [
         (f"{streaks.active_days:,}", STRONG),
         (" active days   ", MUTED) if streaks.active_days != 1 else (" active day   ", MUTED),
+        ("current streak ", MUTED),
         (format_count(streaks.current, "day") or "none", STRONG),
-        (" current streak   ", MUTED),
+        ("   longest ", MUTED),
         (format_count(streaks.longest, "day") or "none", STRONG),
-        (" longest", MUTED),
     ]
     return build_content(pieces).truncate(width, ellipsis=True)
 
 
 def render_prices(prices: TableInfo | None, totals: Figures | None, width: int, unread_sessions: int = 0) -> Content:
-    """Render which prices the amounts of money come from, and how many tokens have none."""
+    """Render which prices the amounts of money come from, and how many tokens have none. A narrow line is shorter."""
     if prices is None or totals is None:
         return Content("")
     pieces: list[StyledText] = []
@@ -84,9 +84,10 @@ def render_prices(prices: TableInfo | None, totals: Figures | None, width: int, 
     if totals.unpriced_tokens:
         pieces.append((f"{TOKENS.format(totals.unpriced_tokens)} tokens unpriced · ", WARNING))
     if totals.is_estimated:
-        pieces.append(("~ contains estimates · ", MUTED))
-    table = f"prices {prices.name} {prices.short}"
-    line = build_content([*pieces, (one_line(f"{COST.label} at list prices, not a bill · {table}"), FAINT)])
-    if line.cell_length > width:
-        line = build_content([*pieces, (one_line(table), FAINT)])
+        pieces.append(("~ estimates · ", MUTED))
+    table = f"{prices.name} {prices.short}"
+    for text in (f"{COST.label} at list prices, not a bill · prices {table}", f"prices {table}", table):
+        line = build_content([*pieces, (one_line(text), FAINT)])
+        if line.cell_length <= width:
+            break
     return line.truncate(width, ellipsis=True)

@@ -45,7 +45,7 @@ def render_waste_row(row: WasteRow, width: int) -> Content:
     pieces += [
         (f"{waste.times:,}".rjust(_TIMES_CELLS), ""),
         (f"{mark}{TOKENS.format(waste.tokens)}".rjust(_TOKENS_CELLS), ""),
-        (("" if waste.cost is None else COST.write(waste.cost, is_estimate=waste.is_estimated)).rjust(_COST_CELLS), ""),
+        (COST.write(waste.cost, is_estimate=waste.is_estimated).rjust(_COST_CELLS), ""),
     ]
     return build_content(pieces).truncate(width)
 

@@ -126,9 +126,11 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
         Binding("left", "move_period(-1)", "Earlier", show=False, id="stats.earlier", tooltip="Previous period"),
         Binding("right", "move_period(1)", "Later", show=False, id="stats.later", tooltip="Next period"),
         Binding("v", "measure(1)", "Measure", id="stats.measure", tooltip="Measure value, tokens, turns, calls, …"),
-        Binding("V", "measure(-1)", "Back", show=False, id="stats.measure_back", tooltip="Previous measure"),
+        Binding(
+            "V", "measure(-1)", "Previous measure", show=False, id="stats.measure_back", tooltip="Previous measure"
+        ),
         Binding("b", "tab(1)", "Table by", id="stats.tab", tooltip="Next table: models, agents, folders, tools, …"),
-        Binding("B", "tab(-1)", "Table back", show=False, id="stats.tab_back", tooltip="Previous table"),
+        Binding("B", "tab(-1)", "Previous table", show=False, id="stats.tab_back", tooltip="Previous table"),
         Binding("g", "stack", "Stack by", id="stats.stack", tooltip="Stack the bars by model or by agent"),
         Binding(
             "equals_sign", "explain", "Explain", key_display="=", id="stats.explain", tooltip="Show how it came about"
