@@ -141,7 +141,7 @@ async def test_each_added_line_is_a_fact(world: Store) -> None:
         await one.wait_for_text("FastAPI")
         await one.press("a")
         await write_in_dialog(one, "One more.\nAnd another.")
-        await one.wait_for_text("5 of 200 lines", "And another.", "Added to the facts")
+        await one.wait_for_text("5 of 200 lines", "And another.", "Added to the facts", "▌  One more.")
         await one.press("a")
         await write_in_dialog(one, "One more.")
         await one.wait_for_text("This fact already exists.")

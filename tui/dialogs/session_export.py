@@ -68,9 +68,9 @@ class SessionExportDialog(ModalScreen[str | None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "write", "Write file", id="export.write", tooltip="Choose the file and write it"),
+        Binding("enter", "write", "Write", id="export.write", tooltip="Choose the file and write it"),
         Binding("f", "next_format", "Format", id="export.format", tooltip="Markdown, HTML, JSON, ATIF or records"),
-        Binding("s", "next_scope", "Session, turn", id="export.scope", tooltip="The session, this turn, or this entry"),
+        Binding("s", "next_scope", "Range", id="export.scope", tooltip="The session, this turn, or this entry"),
         Binding("t", "leave_out('tools')", "Tools", id="export.tools", tooltip="With or without tool calls"),
         Binding("h", "leave_out('thinking')", "Thinking", id="export.thinking", tooltip="With or without thinking"),
         Binding(

@@ -22,7 +22,6 @@ from tui.render.styles import (
     build_content,
     format_age,
     format_count,
-    format_moment,
     parse_time,
     plain_text,
 )
@@ -138,7 +137,8 @@ def _list_times(session: Session, now: datetime) -> Iterator[CardField]:
         process = "with an error"
     yield CardField("status", status, process or ("for you" if status == "waiting" else ""))
     for label, at in (("created", session.created_at), ("updated", session.updated_at)):
-        yield CardField(label, at, f"local time {format_moment(at, now)}" if parse_time(at) else "")
+        time = parse_time(at)
+        yield CardField(label, at, f"{time:%Y-%m-%d %H:%M} local, {format_age(at, now)}" if time else "")
     expiry = parse_time(session.expires_at)
     days = f"in {format_count(max((expiry - now).days, 0), 'day') or 'less than a day'}" if expiry else ""
     yield CardField("expires", session.expires_at, f"its agent deletes it {days}" if days else "")

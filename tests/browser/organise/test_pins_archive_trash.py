@@ -100,6 +100,8 @@ async def test_a_list_with_archived_sessions_only_says_so(store: Store) -> None:
         await wait_for_text(pilot, "1 session here is archived.", "is:archived", "0 sessions · 1 archived")
         await pilot.press("slash", *"is:archived")
         await wait_for_text(pilot, "1 found", "hello")
+        await pilot.press("enter", "a")
+        await wait_for_text(pilot, "No archived sessions.", "Esc to show all sessions")
 
 
 async def test_the_picker_leaves_archived_sessions_out(filled_store: Store) -> None:

@@ -29,6 +29,13 @@ async def test_the_heading_has_the_total_with_its_sub_agents(used_store: Store) 
         await open_conversation(pilot)
 
 
+async def test_a_session_whose_model_has_no_price_is_said_to_be_unpriced(used_store: Store) -> None:
+    async with make_browser(used_store).run_test(size=SIZE) as pilot:
+        await wait_for_text(pilot, "4 sessions")
+        await pilot.press("slash", *"agent:codex", "enter", "enter")
+        await wait_for_text(pilot, "51k tokens, unpriced")
+
+
 async def test_the_gutter_shows_the_cost_of_each_turn_and_that_is_remembered(used_store: Store) -> None:
     async with make_browser(used_store).run_test(size=SIZE) as pilot:
         await open_conversation(pilot)
