@@ -131,17 +131,17 @@ async def test_escape_closes_the_card(world: Store, agent: Agent) -> None:
         assert not app._exit
 
 
-async def test_missing_things_are_shown_and_enter_does_nothing(
+async def test_missing_things_are_shown_and_enter_says_so(
     world: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     app = make_browser(world)
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await open_card(pilot, "down")
         await wait_for_text(pilot, "✗ ~/shop [b]/gone does not exist", "✗ claude is not installed", "Install it: npm")
         assert "↵ Resume" not in screen_text(pilot)
         await pilot.press("enter")
-        await pilot.pause()
+        await wait_for_text(pilot, "The agent cannot start yet.")
         assert isinstance(app.screen, ResumeScreen)
         assert not app._exit
 

@@ -138,7 +138,7 @@ def _list_times(session: Session, now: datetime) -> Iterator[CardField]:
     yield CardField("status", status, process or ("for you" if status == "waiting" else ""))
     for label, at in (("created", session.created_at), ("updated", session.updated_at)):
         time = parse_time(at)
-        yield CardField(label, at, f"{time:%Y-%m-%d %H:%M} local, {format_age(at, now)}" if time else "")
+        yield CardField(label, at, f"{time:%Y-%m-%d %H:%M} here, {format_age(at, now)}" if time else "")
     expiry = parse_time(session.expires_at)
     days = f"in {format_count(max((expiry - now).days, 0), 'day') or 'less than a day'}" if expiry else ""
     yield CardField("expires", session.expires_at, f"its agent deletes it {days}" if days else "")

@@ -62,6 +62,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         _resume_binding("enter", "go", "Resume", "Resume the session in its agent"),
+        Binding("enter", "explain", show=False),
         _resume_binding("d", "folder", "Folder", "Resume in another folder"),
         _resume_binding("h", "here", "Here", "Use the folder of this terminal, or the session's own"),
         _resume_binding("f", "fork", "Fork", "Resume in a fork that the agent makes, or in the session itself"),
@@ -163,6 +164,8 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
         match action:
             case "go":
                 return found.can_run
+            case "explain":
+                return not found.can_run and found.argv is not None
             case "here" | "folder":
                 return found.argv is not None or found.folder is not None
             case "fork":
@@ -184,6 +187,9 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
 
     def action_go(self) -> None:
         self.dismiss(self.plan)
+
+    def action_explain(self) -> None:
+        self.notify("The agent cannot start yet. What is missing is marked with ✗.", timeout=4, markup=False)
 
     def action_here(self) -> None:
         here = current_folder()

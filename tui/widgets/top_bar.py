@@ -269,7 +269,7 @@ class PinnedSearches(Static):
         self._names, self._current = names, current
         self.set_class(bool(names), "-pinned")
         style = "$text-muted on $surface-lighten-1"
-        labels = [(f" @{name} ", "bold $text-accent on $primary-muted" if name == current else style) for name in names]
+        labels = [(f" @{name} ", "bold $foreground on $primary-muted" if name == current else style) for name in names]
         self.update(Content(" ").join([Content.styled(*label) for label in labels]))
 
     def on_click(self, event: events.Click) -> None:

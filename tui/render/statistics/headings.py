@@ -15,7 +15,7 @@ from tui.render.statistics.figures import write_amount
 from tui.render.statistics.period import PERIODS, StatsPeriod
 from tui.render.styles import FAINT, MUTED, STRONG, WARNING, StyledText, build_content, format_count
 
-CHOSEN = "bold $text-accent on $primary-muted"
+CHOSEN = "bold $foreground on $primary-muted"
 
 
 def render_periods(period: StatsPeriod, today: date, width: int) -> Content:

@@ -658,7 +658,8 @@ class BrowserScreen(SessionListScreen[None]):
             case "panes.back" if self.is_reading:
                 return HintChange(binding.description, "main" if binding.key == "escape" else "hidden")
             case "edit.note" if self.is_reading:
-                return HintChange(binding.description, "main")
+                item = self.conversation.timeline_pane.timeline_view.current_item
+                return HintChange("Edit note" if item is not None and item.note else binding.description, "main")
             case "edit.propose_titles":  # useful only after its setting was made
                 return HintChange(binding.description, "hidden")
         return None
