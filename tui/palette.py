@@ -49,6 +49,11 @@ def is_movement(action: Action) -> bool:
 _MOVEMENTS = frozenset("move page first last scroll_by scroll_page scroll_home scroll_end choose".split())
 
 
+EDIT_HANDICAP = 0.5
+"""Is taken from the score of an edit, so that of equal matches the one that only shows something comes first: `trash`
+shows the trash and does not move a session there."""
+
+
 class ActionProvider(SystemCommandsProvider):
     """Offers our actions first, then those of Textual. Two providers would be listed in random order."""
 
@@ -64,7 +69,7 @@ class ActionProvider(SystemCommandsProvider):
             score = max(matcher.match(action.name), matcher.match(action.help_text))
             if score > 0:
                 yield Hit(
-                    score,
+                    score - EDIT_HANDICAP * action.id.startswith("edit."),
                     matcher.highlight(_format_title(action)),
                     partial(self._run_action, action),
                     help=action.help_text,

@@ -93,3 +93,12 @@ async def test_a_chosen_action_runs(filled_store: Store, clipboard: FakeClipboar
         await choose(pilot, "Inspect")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
         await wait_for_text(pilot, "1 of 1")
+
+
+async def test_a_word_that_names_a_view_and_an_edit_offers_the_view_first(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(150, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        commands = await open_palette(pilot)
+        await pilot.press(*"trash")
+        names = ["Show the trash", "Move to trash  (d)"]
+        await wait_until(pilot, lambda: [str(item.prompt).split("\n")[0] for item in commands.options][:2] == names)

@@ -128,7 +128,11 @@ def _command_rows(card: ResumeCard) -> Iterator[CheckRow]:
         yield "folder", ResumeCheck("folder", abbreviate_home(card.folder), "good"), ""
     else:
         text = f"{abbreviate_home(card.folder)} does not exist"
-        yield "folder", ResumeCheck("folder", text, "bad"), "Choose another folder, or use the one of this terminal."
+        yield (
+            "folder",
+            ResumeCheck("folder", text, "bad"),
+            "Press d to choose another, or h for the one of this terminal.",
+        )
 
 
 def _permission_check(card: ResumeCard) -> ResumeCheck:
