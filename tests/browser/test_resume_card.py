@@ -65,7 +65,7 @@ def test_missing_things_are_shown_with_advice() -> None:
     ).plain
     assert "✗ claude is not installed" in text
     assert "Install it: npm install -g x" in text
-    assert "Press d to choose another, or h for the one of this terminal." in text
+    assert "Press d to choose one, or h for this terminal's folder." in text
 
 
 @pytest.mark.parametrize("width", [20, 70])

@@ -131,7 +131,7 @@ def _command_rows(card: ResumeCard) -> Iterator[CheckRow]:
         yield (
             "folder",
             ResumeCheck("folder", text, "bad"),
-            "Press d to choose another, or h for the one of this terminal.",
+            "Press d to choose one, or h for this terminal's folder.",
         )
 
 

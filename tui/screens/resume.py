@@ -18,6 +18,7 @@ from textual.widgets import Static
 from store.resume.command import ResumePlan, plan_resume
 from tui.dialogs.layout import HELP_BINDING
 from tui.messages import Copy, DataMessage
+from tui.render import glyphs
 from tui.render.resume_card import ResumeCard, render_resume_card
 from tui.render.styles import session_title
 from tui.screens.folder_scope import current_folder
@@ -189,7 +190,8 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
         self.dismiss(self.plan)
 
     def action_explain(self) -> None:
-        self.notify("The agent cannot start yet. What is missing is marked with ✗.", timeout=4, markup=False)
+        notice = f"The agent cannot start yet. What is missing is marked with {glyphs.FAILED}."
+        self.notify(notice, timeout=4, markup=False)
 
     def action_here(self) -> None:
         here = current_folder()

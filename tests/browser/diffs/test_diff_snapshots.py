@@ -8,7 +8,9 @@ from edited_session import add_edited_session
 
 from store.store import Store
 
-from test_screen_snapshots import SIZES, Compare, Size, after  # isort: skip
+from test_screen_snapshots import SIZES, Compare, Size, _no_blinking, after  # isort: skip
+
+__all__ = ["_no_blinking"]
 
 OPENED = ("Retry the upload", ["enter"], "All is done.")
 SCREENS: dict[str, tuple[list[str] | str, ...]] = {
