@@ -14,6 +14,7 @@ from store.conversations.record_blocks import decompress_block
 from store.leaks.redaction.replacer import Replacer, Substitution, move_position
 from store.text.json import decode, encode
 from store.text.titles import prompt_title
+from store.write_back.sqlite import quote_name
 
 if TYPE_CHECKING:
     from store.search.hits import IndexRow
@@ -96,7 +97,7 @@ class StoredText(NamedTuple):
 
     @property
     def condition(self) -> str:
-        return " and ".join(f"{name} = ?" for name, _ in self.key)
+        return " and ".join(f"{quote_name(name)} = ?" for name, _ in self.key)
 
     @property
     def values(self) -> list[int | str]:
@@ -212,7 +213,8 @@ def _read_texts(
     """Yield the texts of a table in which a value may be, and whether each is a name."""
     if not columns:
         return
-    sql = f"select {', '.join([*keys, *(column.name for column in columns)])} from {table}"
+    names = map(quote_name, [*keys, *(column.name for column in columns)])
+    sql = f"select {', '.join(names)} from {quote_name(table)}"
     cursor = store.connection.execute(sql)
     while rows := cursor.fetchmany(_ROWS_PER_CHECK):
         texts = [
@@ -249,7 +251,9 @@ def locate_text(store: Store, text: StoredText) -> tuple[str | None, int | None]
 
 def read_text(store: Store, text: StoredText) -> bytes | None:
     """Return a text as bytes, or None if its row is gone."""
-    row = store.row(f"select {text.column} from {text.table} where {text.condition}", *text.values)
+    row = store.row(
+        f"select {quote_name(text.column)} from {quote_name(text.table)} where {text.condition}", *text.values
+    )
     return None if row is None or row[0] is None else to_bytes(row[0])
 
 
@@ -278,7 +282,7 @@ def to_bytes(value: Any) -> bytes:
 def _update_text(store: Store, text: StoredText, data: bytes) -> None:
     is_blob = (text.table, text.column) == ("entries", "parts")
     value = data if is_blob else data.decode("utf-8", "replace")
-    sql = f"update {text.table} set {text.column} = ? where {text.condition}"
+    sql = f"update {quote_name(text.table)} set {quote_name(text.column)} = ? where {text.condition}"
     store.connection.execute(sql, (value, *text.values))
 
 
