@@ -65,3 +65,14 @@ def test_a_wrong_checksum_makes_a_token_only_possible() -> None:
 def test_the_checksum_is_the_crc32_in_base_62() -> None:
     # 0xCBF43926 is the well-known CRC32 of these digits.
     assert compute_checksum("123456789") == "3jZRME"
+
+
+@pytest.mark.parametrize("letter", ["a", "A", "x", "X", "0", "*"])
+def test_no_kind_takes_a_repeated_letter_for_a_secret(letter: str) -> None:
+    for rule in RULES:
+        match = next(match for match in SCANNER.scan(rule.example) if match.rule == rule.id)
+        value = rule.example[match.start : match.end]
+        body = re.sub(r"[\w+/=-]", letter, value.removeprefix(rule.prefix))
+        prefix = rule.prefix if value.startswith(rule.prefix) else ""
+        text = f"{rule.example[: match.start]}{prefix}{body}{rule.example[match.end :]}"
+        assert [found for found in SCANNER.scan(text) if found.tier != Tier.POSSIBLE] == [], text
