@@ -60,6 +60,7 @@ TEXTS: dict[str, tuple[list[NewEntry], list[str]]] = {
     "many wide characters": (answer("漢字" * 500_000), ["enter", "slash", "漢", "enter", "w", "n"]),
     "a large edit": (call("Edit", {"old_string": LINES, "new_string": LINES.replace("7", "8")}, "ok"), OPEN_CALL),
     "a long command": (call("Bash", {"command": "x" * MEGABYTE}, "\x1b[31m" * 200_000 + LINES), OPEN_CALL),
+    "links": (answer("[a](" * 20_000 + "https://x.example/" * 5_000 + ")" * 50_000), ["enter", "O", "escape"]),
     "a deep record": (record(b"[" * MEGABYTE + b"]" * MEGABYTE), OPEN_RECORD),
     "a deep value in a text": (call("Odd", {"a": "[" * MEGABYTE + "]" * MEGABYTE}, "ok"), [*OPEN_CALL, "o"]),
 }
@@ -131,5 +132,5 @@ async def test_a_title_of_megabytes_never_blocks_the_screen(store: Store, stopwa
     add_session(store, "one", AT, *answer("Some words"), agent_title="漢字" * 4 * MEGABYTE)
     async with make_browser(store).run_test(size=(150, 45)) as pilot:
         await open_conversation(pilot, stopwatch)
-        await press(pilot, "t", "x", "escape", "I", "end", "escape")
+        await press(pilot, "t", "x", "escape", "I", "end", "escape", "P", "a", "escape", "escape", "F", "escape")
     assert stopwatch.seconds < MAX_STEP_SECONDS

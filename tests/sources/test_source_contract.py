@@ -144,3 +144,17 @@ def test_every_session_can_be_resumed_or_has_a_hint(source: Source, sample: Path
         else:
             assert all(isinstance(argument, str) and argument for argument in command.argv)
         assert plan_resume(session).command or plan_resume(session).hint
+
+
+@every_source
+def test_a_call_whose_beginning_and_end_are_known_has_a_duration(source: Source, sample: Path, store: Store) -> None:
+    sync_paths(store, sample)
+    calls = store.rows(
+        """
+        select call_id, called.created_at, answered.created_at, duration_ms from tool_calls
+        join entries called on called.key = entry join entries answered on answered.key = result_entry
+        """
+    )
+    for call_id, called_at, answered_at, duration_ms in calls:
+        if called_at and answered_at > called_at:
+            assert duration_ms is not None, call_id
