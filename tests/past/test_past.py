@@ -43,6 +43,7 @@ def test_a_hit_has_its_session_and_turn_and_the_coverage_is_complete(store: Stor
     (hit,) = answer["hits"]
     assert (hit["session"], hit["turn"], hit["role"], hit["in"]) == ("s1", 1, "user", "text")
     assert answer["coverage"] == {
+        "newest_change": store.sessions.get("s1").updated_at,
         "sessions": 1,
         "left_out_by_filters": 0,
         "not_completely_read": 0,

@@ -249,6 +249,7 @@ class Past:
         condition = exclusions.condition
         total, unread = self._store.row(_COUNT_SESSIONS.format(f"{_LISTED} and {condition.sql}"), *condition.values)
         filtered = all_of([build_session_filter_condition(query, now), condition])
+        (newest,) = self._store.row(f"select max(updated_at) from sessions where {condition.sql}", *condition.values)
         searched, _ = self._store.row(_COUNT_SESSIONS.format(f"{_LISTED} and {filtered.sql}"), *filtered.values)
         return {
             "sessions": searched,
@@ -256,6 +257,7 @@ class Past:
             "not_completely_read": unread,
             "excluded": exclusions.count_by_reason(),
             "current_session": "left out" if exclusions.is_current_known else "not known, so not left out",
+            "newest_change": newest,
             "is_complete": not unread and total == searched,
         }
 
