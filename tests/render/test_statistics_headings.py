@@ -1,12 +1,14 @@
-"""Tests the lines around the charts of the statistics screen."""
+"""Tests that the lines of the statistics screen fit."""
 
 from __future__ import annotations
 
 import pytest
 
 from store.model.statistics import Figures, TokenCounts
-from tui.render.charts.measures import MEASURES, Measure
+from tui.render.charts.measures import CALLS, MEASURES, Measure
+from tui.render.statistics.figures import StatsRow
 from tui.render.statistics.headings import render_totals
+from tui.render.statistics.rows import TableLayout
 
 BUSY_YEAR = Figures(289, 850, 1_892, 189, 11 * 3600 + 240, 900, TokenCounts(63_700_000), cost=65_290_000)
 
@@ -16,6 +18,15 @@ def test_the_totals_of_a_busy_year_fit_into_eighty_columns(measure: Measure) -> 
     line = render_totals(BUSY_YEAR, measure, 78).plain
     assert line.strip().startswith("$65.29 API value")
     assert line.rstrip().endswith("11h 04m active")
+
+
+@pytest.mark.parametrize("width", [60, 76, 78, 138])
+def test_all_columns_of_the_tool_table_fit(width: int) -> None:
+    layout = TableLayout.fit("tool", CALLS, width)
+    row = StatsRow("bash", "bash", Figures(tool_calls=1_234, errors=5), median_ms=1_500, p95_ms=2_500)
+    for line in (layout.render_head().plain, layout.render_row(row, 1_234, width).plain):
+        assert len(line) <= width
+        assert line.split()[-1] in ("p95", "s")
 
 
 def test_totals_stand_apart_where_there_is_room() -> None:
