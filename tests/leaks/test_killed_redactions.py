@@ -74,7 +74,8 @@ class Home:
 
     def finish(self, store: Store) -> None:
         """Continue what was interrupted. A minute passes first, because a database may have been written just now."""
-        make_old(self.database)
+        for file in self.database.parent.iterdir():
+            make_old(file)
         unfinished = store.leaks.redactions.list_unfinished()
         for redaction in unfinished:
             run = store.leaks.redactions.begin_rest(redaction.id)
