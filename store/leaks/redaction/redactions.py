@@ -307,6 +307,7 @@ class Redactions:
         for done, place in enumerate(pending, 1):
             yield RedactionProgress(done, 1 + len(pending), place.target)
             foreign.restore(place)
+        yield RedactionProgress(1 + len(pending), 1 + len(pending), "looking for what is left")
         left = [*list_left(self._store, rows.id)]
         if not rows.has_pending():
             rows.set_state("undone")
