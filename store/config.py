@@ -87,15 +87,8 @@ SETTINGS = {
         Setting(
             "leaks", "idle", True, "false: conversations are scanned for leaks only when you run `backscroll leaks`."
         ),
-        Setting(
-            "agents",
-            "exclude",
-            "",
-            "Folders and agents, with commas between them, whose sessions no agent may search or open.",
-        ),
-        Setting(
-            "memory", "auto_push", "", "Folders, with commas between them, whose memory files get edited facts at once."
-        ),
+        Setting("agents", "exclude", (), "Folders and agents whose sessions no agent may search or open."),
+        Setting("memory", "auto_push", (), "Folders whose memory files get edited facts at once."),
         Setting("team", "share", (), "Folders whose sessions are shared with your team."),
         Setting("facts", "max_lines", DEFAULT_MAX_LINES, "Consolidate the facts of a scope when there are more."),
     )

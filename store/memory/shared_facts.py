@@ -170,8 +170,8 @@ class SharedFacts:
 
     def push_automatically(self) -> PushPlan | None:
         """Push into the folders of the setting `memory.auto_push`, if anything changed there. Return what was done."""
-        folders = [name.strip() for name in require_setting("memory.auto_push", str).split(",")]
-        chosen = [os.path.abspath(os.path.expanduser(name)) for name in folders if name]
+        folders = require_setting("memory.auto_push", tuple)
+        chosen = [os.path.abspath(os.path.expanduser(name)) for name in folders]
         plan = self.plan_push(chosen) if chosen else PushPlan(())
         self.push(plan)
         return plan if plan.changed or plan.problems else None

@@ -320,7 +320,7 @@ def test_a_folder_can_get_edited_facts_at_once(store: Store, home: Path, project
     assert cli("facts", "edit", str(facts[0]), "Use spaces.").err == ""
     assert not (project / "AGENTS.md").exists()
     (home / ".config/backscroll").mkdir(parents=True)
-    (home / ".config/backscroll/config.toml").write_text('[memory]\nauto_push = "~/app, ~/missing"\n')
+    (home / ".config/backscroll/config.toml").write_text('[memory]\nauto_push = ["~/app", "~/missing"]\n')
     assert cli("facts", "edit", str(facts[0]), "Use two spaces.").err == f"Pushed to {project}/AGENTS.md.\n"
     assert "- Use two spaces.\n" in (project / "AGENTS.md").read_text()
     assert not (other / "AGENTS.md").exists()

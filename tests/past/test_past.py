@@ -31,7 +31,7 @@ def add(
         store.append_message(session_id, "assistant" if number % 2 else "user", text)
 
 
-def configure(home: Path, exclude: str) -> None:
+def configure(home: Path, *exclude: str) -> None:
     folder = home / ".config/backscroll"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.toml").write_text(f"[agents]\nexclude = {json.dumps(exclude)}\n")
@@ -100,7 +100,7 @@ def test_excluded_sessions_are_in_no_answer(store: Store, past: Past, home: Path
     add(store, "seen", "something else", cwd=str(home / "private-not"))
     store.notes.tag([store.sessions.get("marked")], [NO_AGENTS_TAG.upper()])
     store.sessions.delete([store.sessions.get("trashed")])
-    configure(home, "~/private, gemini")
+    configure(home, "~/private", "gemini")
     for answer in (
         past.search(SECRET_WORD),
         past.search("wombat else"),

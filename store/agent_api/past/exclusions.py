@@ -100,7 +100,7 @@ def _below(folder: str) -> tuple[str, int, str]:
 def _read_setting() -> tuple[list[str], list[str]]:
     """Return the agents and the folders of `[agents] exclude`. A name that is neither is an error, not a gap."""
     agents, folders = list[str](), list[str]()
-    for name in filter(None, map(str.strip, require_setting("agents.exclude", str).split(","))):
+    for name in require_setting("agents.exclude", tuple):
         if name in SOURCE_NAMES:
             agents.append(name)
         elif name.startswith("~") or os.path.isabs(name):
