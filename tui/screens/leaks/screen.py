@@ -46,7 +46,7 @@ PROGRESS_SECONDS = 0.25
 """How often the screen says how far a scan is."""
 
 NO_LEAKS = "No leaks found."
-NOT_SCANNED = "Nothing is known yet. Press s to scan the conversations and the files of your agents."
+NOT_SCANNED = "Nothing is known yet. Press s to scan conversations and agents' files."
 
 
 def _leak_binding(keys: str, action: str, label: str, tooltip: str, *, show: bool = True) -> Binding:
