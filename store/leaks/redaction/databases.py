@@ -126,6 +126,7 @@ def scrub(path: Path) -> None:
 
     The file is only rewritten if that leaves the numbers of all rows as they are: an agent may refer to rows by them.
     """
+    status = path.stat()
     try:
         with _open(path) as database:
             for index in _list_search_indexes(database):
@@ -136,6 +137,7 @@ def scrub(path: Path) -> None:
             database.execute("pragma wal_checkpoint(truncate)").fetchall()
     except sqlite3.Error as error:
         raise WriteFailed(f"The free pages of {path} could not be cleared: {error}.") from None
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def has_residue(path: Path, replacer: Replacer) -> bool:
