@@ -55,3 +55,27 @@ DIALOG_CSS = """
 
 VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]
 """Are given to dialogs with a text, which must leave room for what is around the text."""
+
+PREVIEW_CSS = """
+    align: center middle;
+
+    Vertical {
+        width: 120;
+        max-width: 96%;
+        height: auto;
+        max-height: 90%;
+        padding: 0 1;
+        background: $background;
+        border: round $foreground 25%;
+    }
+
+    TextView {
+        margin: 1 0;
+    }
+
+    #title, #choices, #refusal, #progress {
+        height: auto;
+        padding: 0 1;
+    }
+"""
+"""Is the style sheet of dialogs that show at length what will be done."""

@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from store.errors import ChangedMeanwhile, StoreError
 from store.text.sanitize import sanitize
+from tui.dialogs.layout import PREVIEW_CSS
 from tui.messages import DataMessage
 from tui.render.styles import ERROR, MUTED, STRONG
 from tui.render.viewport import RenderedLine
@@ -31,30 +32,7 @@ class PreviewDialog(ModalScreen[bool]):
     """Returns whether the edit was made."""
 
     AUTO_FOCUS = "TextView"
-    DEFAULT_CSS = """
-    PreviewDialog {
-        align: center middle;
-
-        Vertical {
-            width: 120;
-            max-width: 96%;
-            height: auto;
-            max-height: 90%;
-            padding: 0 1;
-            background: $background;
-            border: round $foreground 25%;
-        }
-
-        TextView {
-            margin: 1 0;
-        }
-
-        #title, #refusal {
-            height: auto;
-            padding: 0 1;
-        }
-    }
-    """
+    DEFAULT_CSS = "PreviewDialog {" + PREVIEW_CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y,enter", "do", "Apply", id="showing.do", tooltip="Apply these changes"),
         Binding("n,escape,q", "dismiss(False)", "Cancel", id="showing.leave", tooltip="Close without changes"),

@@ -17,6 +17,7 @@ from textual.worker import get_current_worker
 
 from store.errors import StoreError
 from store.text.sanitize import sanitize
+from tui.dialogs.layout import PREVIEW_CSS
 from tui.messages import DataMessage
 from tui.render.redaction_lines import render_redaction_progress, render_redaction_report
 from tui.render.styles import ERROR, MUTED, STRONG
@@ -36,30 +37,7 @@ class RedactionDialog(ModalScreen[bool]):
     """Returns whether anything was done."""
 
     AUTO_FOCUS = "TextView"
-    DEFAULT_CSS = """
-    RedactionDialog {
-        align: center middle;
-
-        Vertical {
-            width: 120;
-            max-width: 96%;
-            height: auto;
-            max-height: 90%;
-            padding: 0 1;
-            background: $background;
-            border: round $foreground 25%;
-        }
-
-        TextView {
-            margin: 1 0;
-        }
-
-        #title, #progress {
-            height: auto;
-            padding: 0 1;
-        }
-    }
-    """
+    DEFAULT_CSS = "RedactionDialog {" + PREVIEW_CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "run", "Do it", id="redaction.run", tooltip="Change all these places"),
         Binding("escape,q,n", "leave", "Close", id="redaction.leave", tooltip="Stop, or close"),

@@ -20,7 +20,7 @@ from store.export.options import EXPORT_FORMATS, ExportOptions
 from store.leaks.gate import LeakPolicy
 from store.model.session import Session
 from store.text.sanitize import one_line, sanitize
-from tui.dialogs.layout import HELP_BINDING
+from tui.dialogs.layout import HELP_BINDING, PREVIEW_CSS
 from tui.dialogs.path import PathDialog
 from tui.messages import DataMessage
 from tui.render.styles import ERROR, MUTED, STRONG, build_content
@@ -43,30 +43,7 @@ class SessionExportDialog(ModalScreen[str | None]):
     """Returns the path of the file that was written, or None."""
 
     AUTO_FOCUS = "TextView"
-    DEFAULT_CSS = """
-    SessionExportDialog {
-        align: center middle;
-
-        Vertical {
-            width: 110;
-            max-width: 96%;
-            height: auto;
-            max-height: 90%;
-            padding: 0 1;
-            background: $background;
-            border: round $foreground 25%;
-        }
-
-        TextView {
-            margin: 1 0;
-        }
-
-        #title, #choices, #refusal {
-            height: auto;
-            padding: 0 1;
-        }
-    }
-    """
+    DEFAULT_CSS = "SessionExportDialog {" + PREVIEW_CSS + " Vertical { width: 110; } " + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "write", "Write", id="export.write", tooltip="Choose the file and write it"),
         Binding("f", "next_format", "Format", id="export.format", tooltip="Markdown, HTML, JSON, ATIF or records"),
