@@ -52,6 +52,10 @@ def resume(session_id: str | None, only_print: bool, folder: Path | None, fork: 
     if plan.can_run or only_print:
         for line in check_resume(cli_context().store, plan, is_shown=False).list_warnings():
             output.notify(line)
+    if not only_print and plan.obstacles:
+        for obstacle in plan.obstacles:
+            output.notify(obstacle)
+        raise Refused(f"The session was not resumed. Its command: {plan.command}")
     if not only_print:
         cli_context().close()
         plan.execute()

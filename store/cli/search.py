@@ -160,9 +160,7 @@ def _is_empty(found: tuple[object, int]) -> bool:
 @click.argument("words", metavar="QUERY", nargs=-1, required=True, shell_complete=complete_query)
 @click.option("--in", "area", type=click.Choice(SEARCH_AREAS), help="Search only here instead of in both.")
 @click.option("--newest", is_flag=True, help="Sort by time instead of relevance.")
-@click.option(
-    "--limit", type=POSITIVE_INT, metavar="N", default=20, show_default=True, help="Show at most N hits of each kind."
-)
+@click.option("--limit", type=POSITIVE_INT, metavar="N", default=20, show_default=True, help="Show at most N hits.")
 @query_options.explain_option
 @query_options.for_agents_option
 @query_options.next_option

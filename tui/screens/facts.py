@@ -48,14 +48,14 @@ class FactsScreen(FactEditScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "M", "memory", "Memory", id="facts.memory", tooltip="Show what agents remember in files, and share facts"
+        ),
         Binding("g", "go", "Go to turn", id="facts.go", tooltip="Go to the turn that the fact comes from"),
         Binding("slash", "filter", "Filter", key_display="/", id="facts.filter", tooltip="Filter the facts"),
         Binding("D", "compare", "Compare", show=False, id="facts.compare", tooltip=COMPARE_TOOLTIP),
         Binding("s", "scope", "Scope", id="facts.scope", tooltip="Show the facts of the next scope"),
         Binding("R", "retired", "Retired", show=False, id="facts.retired", tooltip="Show or hide retired facts"),
-        Binding(
-            "M", "memory", "Memory", id="facts.memory", tooltip="Show what agents remember in files, and share facts"
-        ),
         Binding(
             "tab", "side", "Switch pane", show=False, id="facts.side", tooltip="Go to the history of the fact, or back"
         ),

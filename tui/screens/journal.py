@@ -78,7 +78,7 @@ class JournalScreen(FilteredTableScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("u,enter", "undo", "Undo this", id="journal.undo", tooltip="Undo this edit"),
+        Binding("u", "undo", "Undo this", id="journal.undo", tooltip="Undo this edit"),
         Binding("g", "go", "Go to session", id="journal.go", tooltip="Go to the session that was edited"),
         Binding(
             "D", "compare", "Compare", show=False, id="journal.compare", tooltip="Compare before and after this edit"

@@ -291,7 +291,15 @@ class MemoryScreen(FilteredTableScreen):
         dialog = SingleLineDialog(
             f"Share fact {number} with", format_audiences(row.audiences), share, note=AUDIENCE_NOTE
         )
-        self.app.push_screen(dialog, self._done("Changed who gets the fact. Press P to write the files."))
+
+        def finish(text: str | None) -> None:
+            if text is not None and tuple(parse_audiences(text)) == row.audiences:
+                self.notify("Nothing changed.", timeout=3, markup=False)
+            elif text is not None:
+                self.notify("Changed who gets the fact. Press P to write the files.", timeout=3, markup=False)
+                self.load()
+
+        self.app.push_screen(dialog, finish)
 
     def action_save_fact(self) -> None:
         """Save a line of a file as a fact, perhaps merged with another line, to share it with other agents."""

@@ -113,7 +113,9 @@ class SessionEdits:
                 raise
 
         note = f"The agent's title is {session.agent_title!r}." if session.agent_title and session.own_title else ""
-        self._screen.app.push_screen(SingleLineDialog("Title", session.title, save, note=note))
+        self._screen.app.push_screen(
+            SingleLineDialog("Title", session.title, save, note=note), self._report("Title set.")
+        )
 
     def _open_summary(self) -> None:
         from tui.screens.summary import SummaryScreen
@@ -226,7 +228,8 @@ class SessionEdits:
 
         note = f"Applies to {format_count(len(sessions), 'session')}."
         self._screen.app.push_screen(
-            SingleLineDialog("Title", "", lambda text: self._store.sessions.set_titles(sessions, text), note=note)
+            SingleLineDialog("Title", "", lambda text: self._store.sessions.set_titles(sessions, text), note=note),
+            self._report("Titles set."),
         )
 
     def _load_notes(self, sessions: Sequence[Session]) -> None:
@@ -271,7 +274,16 @@ class SessionEdits:
 
         count = f"Applies to {format_count(len(sessions), 'session')}. " if len(sessions) > 1 else ""
         note = f"{count}Separate tags with commas."
-        self._screen.app.push_screen(SingleLineDialog("Tags", format_tags(tags), save, note=note))
+        self._screen.app.push_screen(
+            SingleLineDialog("Tags", format_tags(tags), save, note=note), self._report("Tags set.")
+        )
+
+    def _report(self, notice: str) -> Callable[[str | None], None]:
+        def report(text: str | None) -> None:
+            if text is not None:
+                self._screen.notify(f"{notice} Press u to undo.", timeout=3, markup=False)
+
+        return report
 
     def _toggle_flag(
         self, set_flag: Callable[..., None], sessions: Sequence[Session], column: str, done: str, undone: str
