@@ -92,5 +92,5 @@ alter table notes add column author text not null default ''
 
 alter table notes add column comment text
 
-create unique index notes_comment on notes(comment) where comment is not null
+create unique index notes_comment on notes(comment)
 """

@@ -298,7 +298,7 @@ class OperationReader:
         self._store.connection.execute(
             """
             insert into notes (session, entry_seq, text, created_at, author, comment) values (?, ?, ?, ?, ?, ?)
-            on conflict (comment) where comment is not null do update set text = excluded.text
+            on conflict (comment) do update set text = excluded.text
             """,
             (
                 session.key,

@@ -62,7 +62,7 @@ def test_an_example_prints_what_the_page_says(example: str, tmp_path: Path) -> N
 def test_every_section_but_the_lists_has_an_example() -> None:
     sections = re.split(r"^## ", PAGE, flags=re.MULTILINE)
     without = [section.splitlines()[0] for section in sections if "```python" not in section]
-    assert without == ["Examples to copy"]
+    assert without == ["OpenAI Agents SDK, LangChain, Pydantic AI", "Examples to copy"]
 
 
 def test_every_public_name_is_in_an_example() -> None:

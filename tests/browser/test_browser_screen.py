@@ -495,7 +495,8 @@ async def test_the_first_run_shows_what_was_found_until_it_is_hidden(store: Stor
     shutil.copytree(data / "pi", home / ".pi/agent")
     with following_browser(store) as app:
         async with app.run_test(size=(80, 24)) as pilot:
-            await wait_for_text(pilot, "on this machine   Esc to hide", "Claude Code", "pi", "Qwen Code", "Found")
+            names = ("Claude\N{NO-BREAK SPACE}Code", "pi", "Qwen\N{NO-BREAK SPACE}Code")
+            await wait_for_text(pilot, "on this machine   Esc to hide", *names, "Found")
             lines = screen_text(pilot).splitlines()
             counts = " ".join(" ".join(lines[3:6]).split())
             assert re.fullmatch(r"([\w ]+ \d+ · ){5}[\w ]+ \d+", counts), "each with its number, none cut off"

@@ -49,6 +49,8 @@ SESSION_FIELDS = {
     "deleted",
     "gone",
     "expires_at",
+    "owner",
+    "machine",
     "failed",
     "status",
 }
@@ -238,7 +240,7 @@ def test_show_as_json(cli: CommandLine, store: Store) -> None:
     assert (call["status"], call["entry"], call["result_entry"]) == ("error", f"{NAME}#1", f"{NAME}#2")
     assert call["result"].splitlines()[-1] == "    line 39"
     (note,) = shown["notes"]
-    assert note.keys() == {"id", "entry", "text", "at"}
+    assert note.keys() == {"id", "entry", "text", "at", "author", "comment"}
     assert (note["entry"], note["text"]) == (f"{NAME}#1", "a remark")
 
 

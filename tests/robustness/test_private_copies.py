@@ -180,6 +180,9 @@ def test_copies_of_killed_processes_are_deleted(owner: Path, tmp_path: Path, tem
     assert cli.run_process("sync").status == 0
     assert [*temporary.iterdir()] == [left]  # its owner might not have locked it yet
     age(left)
+    with closing(sqlite3.connect(owner)) as connection:  # a sync that reads nothing does not look for copies
+        connection.execute("update sessions set title = 'changed'")
+        connection.commit()
     assert cli.run_process("sync").status == 0
     assert [*temporary.iterdir()] == []
 

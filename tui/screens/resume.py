@@ -63,7 +63,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         _resume_binding("enter", "go", "Resume", "Resume the session in its agent"),
-        Binding("enter", "explain", show=False),
+        Binding("enter", "explain", "Why not", show=False, id="resume.explain", tooltip="Say what is missing"),
         _resume_binding("d", "folder", "Folder", "Resume in another folder"),
         _resume_binding("h", "here", "Here", "Use the folder of this terminal, or the session's own"),
         _resume_binding("f", "fork", "Fork", "Resume in a fork that the agent makes, or in the session itself"),

@@ -93,9 +93,10 @@ async def test_own_keys_replace_the_default_keys_and_help_shows_them(filled_stor
         assert session_list(pilot).cursor == 0
         await pilot.press("n", "ctrl+n")
         await wait_until(pilot, lambda: session_list(pilot).cursor == 2)
+        await wait_for_text(pilot, "f5 Keys")
         await pilot.press("f5")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
-        await wait_for_text(pilot, "^n  n  Next session", "→  l  Show the sessions", "f5 Keys", "List of sessions")
+        await wait_for_text(pilot, "^n  n  Next session", "→  l  Show the sessions", "List of sessions")
         lines = screen_text(pilot).splitlines()
         assert any("Next session" in line and line.rstrip(" ▁▂▃▄▅▆▇│").endswith("list.down") for line in lines)
 
