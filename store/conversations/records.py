@@ -205,7 +205,7 @@ class Records:
     def replace_data(self, records: Mapping[int, tuple[bytes, int]]) -> None:
         """Replace the data of records, for a redaction: the data with the parts behind it, and its length without them.
 
-        The blocks of these records are written anew, because a block never changes. The caller has begun a transaction.
+        The blocks of these records are written again, because a block never changes. The caller began a transaction.
         """
         connection = self._store.connection
         keys = encode([*records]).decode()

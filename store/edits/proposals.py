@@ -60,7 +60,7 @@ class Proposals:
             return int(inserted.lastrowid or 0)
 
     def waiting(self) -> list[Proposal]:
-        """Return the proposals that nobody decided about, oldest first."""
+        """Return the proposals that are neither accepted nor rejected, oldest first."""
         rows = self._store.rows(f"{_SELECT} where fact_proposals.state = 'waiting' order by fact_proposals.id")
         return [Proposal._make(row) for row in rows]
 

@@ -74,7 +74,7 @@ def _list_entry_texts(store: Store, session: int, seq: int) -> Iterator[tuple[st
 
 
 def _read_record_text(store: Store, entry: Entry) -> str:
-    """Return a record as it was scanned. One character stands for each byte, because a place in it counts bytes."""
+    """Return a record as it was scanned. Each byte becomes one character, because a place in it counts bytes."""
     if entry.record is None:
         return ""
     try:

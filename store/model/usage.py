@@ -20,7 +20,7 @@ MICRO_DOLLARS = 1_000_000
 MAX_REPORTED_DOLLARS = 1_000_000
 
 MEASURED, ESTIMATED, ABSENT = 0, 1, 2
-"""Say how a number is known: its agent reported it, it was concluded from other numbers, or nobody reported it."""
+"""Say how a number is known: its agent reported it, it was concluded from other numbers, or no agent reported it."""
 
 
 class Usage(NamedTuple):

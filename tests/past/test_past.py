@@ -23,7 +23,7 @@ def past(store: Store) -> Past:
 
 
 def add(
-    store: Store, session_id: str, *texts: str, cwd: str = "/work/app", source: str = "claude", parent: str = ""
+    store: Store, session_id: str, *texts: str, cwd: str = "/srv/app", source: str = "claude", parent: str = ""
 ) -> None:
     fields = {"parent_id": parent, "relation": "delegate"} if parent else {}
     store.create_session(session_id, cwd=cwd, source=source, **fields)  # type: ignore[arg-type]

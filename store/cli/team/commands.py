@@ -190,7 +190,7 @@ def share(store: Store, session_ids: tuple[str, ...], names: tuple[str, ...], re
 def unshare(store: Store, session_ids: tuple[str, ...]) -> None:
     """Withdraw sessions.
 
-    Their text is removed from the database, and from the stores of the others when they sync next. Copies that somebody
+    Their text is removed from the database, and from the stores of the others when they sync next. Copies that others
     forked, exported or backed up cannot be recalled.
     """
     sessions = find_sessions(store, session_ids)

@@ -30,7 +30,7 @@ _ESCAPE_LETTERS = b"nrtbfu"
 _LITERAL_RUN = re.compile(r"[0-9A-Za-z_.:=+~@-]+")
 
 Spans = Mapping[str, Sequence[tuple[int, int]]]
-"""Maps the fingerprint of a value to where it was: which of its replacements in a text stand for it, each with the
+"""Maps the fingerprint of a value to where it was: which of the replacements in a text belong to it, each with the
 number of the spelling. The others were in the text before."""
 
 

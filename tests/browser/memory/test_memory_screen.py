@@ -179,7 +179,7 @@ async def test_without_anything_it_says_so(store: Store) -> None:
 
 
 def test_audiences_are_written_as_they_are_typed(home: Path) -> None:
-    audiences = [Audience("codex"), Audience("", f"{home}/app"), Audience("gemini", "/work/a in b")]
-    assert format_audiences(audiences) == "codex, all in ~/app, gemini in /work/a in b"
+    audiences = [Audience("codex"), Audience("", f"{home}/app"), Audience("gemini", "/srv/a in b")]
+    assert format_audiences(audiences) == "codex, all in ~/app, gemini in /srv/a in b"
     assert parse_audiences(format_audiences(audiences)) == audiences
     assert parse_audiences(" all agents ,") == [Audience()]
