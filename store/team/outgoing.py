@@ -36,7 +36,7 @@ CHUNK_BYTES = 512 * 1024
 """Is about how much of a session one operation holds, before it is compressed."""
 
 HEADER_SEQ = -1
-ONLY_HEADER = "The session is not completely read yet."
+NOT_READ_YET = "The session is not completely read yet."
 
 _SELECT_LAST_ENTRY = "select key, seq from entries where session = ? order by seq desc limit 1"
 _SELECT_ENTRY_AT = "select key from entries where session = ? and seq = ?"
@@ -167,7 +167,7 @@ class ChangeCollector:
     def _send_session(self, session: Session, share: ShareRow) -> None:
         last = self._store.row(_SELECT_LAST_ENTRY, session.key)
         if session.depth == "text" or last is None:
-            self._team.update_share(share.id, held=ONLY_HEADER)
+            self._team.update_share(share.id, held=NOT_READ_YET)
             return
         gate = open_gate(self._store, cast("LeakPolicy", share.policy))
         reader = self._open_reader(session, share, gate)

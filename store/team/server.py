@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from store.errors import BadValue, NotFound, Refused, Unreadable, WriteFailed
+from store.errors import BadValue, Refused, Unreadable, WriteFailed
 from store.sources.kit.locator import parse_location
 from store.team.operations import MAX_BODY_BYTES, Operation
 from store.team.schema import MIGRATIONS, SCHEMA, split_statements
@@ -264,10 +264,3 @@ def parse_address(text: str) -> str:
             "Leave the password out of the address. Set PGPASSWORD, add it to ~/.pgpass, or type it when asked."
         )
     return text
-
-
-def find_machine(machines: Sequence[ServerMachine], name: str) -> list[ServerMachine]:
-    found = [machine for machine in machines if name in (machine.name, machine.machine)]
-    if not found:
-        raise NotFound(f"No such member: {name!r}. Run `backscroll team members`.")
-    return found
