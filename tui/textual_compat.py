@@ -138,13 +138,23 @@ def use_dirty_region_compositor(screen: Screen[Any]) -> None:
 
 def refresh_immediately(screen: Screen[Any], view: ScrollView) -> None:
     """Paint a view and its scrollbar now. Textual would send messages, wait for a timer and do pending layout first,
-    which takes twice as long; all of that still happens right after."""
-    if screen.is_current and not screen.app._batch_count:
-        screen._dirty_widgets.add(view)
-        if view.show_vertical_scrollbar and view.vertical_scrollbar.is_on_screen:
-            screen._dirty_widgets.add(view.vertical_scrollbar)
-        screen._compositor.update_widgets(screen._dirty_widgets)
-        screen._compositor_refresh()
+    which takes twice as long; all of that still happens right after.
+
+    A scrollbar that appears or disappears needs a layout, and then that is done now. It would otherwise change after
+    the rows, in a second step that waits for everything else.
+    """
+    if not screen.is_current or screen.app._batch_count:
+        return
+    has_scrollbar = view.show_vertical_scrollbar and view.vertical_scrollbar.is_on_screen
+    if has_scrollbar != (view.virtual_size.height > view.size.height):
+        view._refresh_scrollbars()
+        screen._refresh_layout()
+        return
+    screen._dirty_widgets.add(view)
+    if has_scrollbar:
+        screen._dirty_widgets.add(view.vertical_scrollbar)
+    screen._compositor.update_widgets(screen._dirty_widgets)
+    screen._compositor_refresh()
 
 
 def set_virtual_size(view: ScrollView, size: Size) -> None:

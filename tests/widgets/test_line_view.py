@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.segment import Segment
 from textual.app import App, ComposeResult
 from textual.strip import Strip
 
+from tui.textual_compat import refresh_immediately
 from tui.widgets.line_view import LineView
 
 
@@ -31,3 +33,15 @@ async def test_the_handle_is_right_when_the_view_scrolled_before_its_scrollbar_w
         await pilot.pause()
         assert view.show_vertical_scrollbar
         assert (view.scroll_y, view.vertical_scrollbar.position) == (40, 40)
+
+
+@pytest.mark.parametrize(("before", "after"), [(100, 3), (3, 100)], ids=["disappears", "appears"])
+async def test_a_scrollbar_appears_and_disappears_together_with_the_lines(before: int, after: int) -> None:
+    app = NumberApp()
+    async with app.run_test(size=(20, 10)) as pilot:
+        view = app.query_one(NumberView)
+        view.line_count = before
+        await pilot.pause()
+        view.line_count = after
+        refresh_immediately(app.screen, view)
+        assert view.vertical_scrollbar.is_on_screen == (after > before)
