@@ -6,7 +6,7 @@ change in any version. A name is loaded when it is first used, so `import store`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # `typing` is not imported for it, since an unchanged sync needs nothing of that
 
 __all__ = [
     "API_FORMATS",

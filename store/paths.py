@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from store.errors import StoreError, Unreadable, WriteFailed
+from store.platform_folder import CONFIG_FOLDER, DATA_FOLDER, STATE_FOLDER, find_platform_folder
 
 MAX_SMALL_FILE_BYTES = 4 * 1024 * 1024
 """Limits files that are read as a whole, such as the config file."""
 
-_MAC_FOLDER = "Library/Application Support"
-
-
-def _platform_folder(variable: str, default: str) -> Path:
-    """Return our folder below the one in the environment variable, or below the default of the platform.
-
-    No library is used for this, because importing one takes longer than opening a store.
-    """
-    folder = os.environ.get(variable, "")
-    if not os.path.isabs(folder):
-        return Path.home() / (_MAC_FOLDER if sys.platform == "darwin" else default) / "backscroll"
-    return Path(folder) / "backscroll"
-
 
 def data_dir() -> Path:
-    return _platform_folder("XDG_DATA_HOME", ".local/share")
+    return Path(find_platform_folder(*DATA_FOLDER))
 
 
 def config_dir() -> Path:
-    return _platform_folder("XDG_CONFIG_HOME", ".config")
+    return Path(find_platform_folder(*CONFIG_FOLDER))
 
 
 def config_file() -> Path:
@@ -42,7 +29,7 @@ def config_file() -> Path:
 
 def state_file() -> Path:
     """Return the file in which the browser keeps its settings between two runs."""
-    return _platform_folder("XDG_STATE_HOME", ".local/state") / "browser.json"
+    return Path(find_platform_folder(*STATE_FOLDER)) / "browser.json"
 
 
 def recent_searches_file() -> Path:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tui.tuning import ProcessTuning, end_command, tune_command
 
+TYPE_CHECKING = False  # `typing` is not imported for it: an unchanged sync is done before that would be loaded
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from store.sync.worker_process import WorkerProcess
 
 FIRST_ROWS_SECONDS = 2.0

@@ -10,8 +10,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import suppress
-from importlib import import_module
 
 COMMAND_GC_THRESHOLD = 100_000
 """A command ends before it leaves much garbage, and its memory goes with the process."""
@@ -63,6 +61,8 @@ class ProcessTuning:
         gc.disable()
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
         _import_asyncio_without_tls()
+        from importlib import import_module
+
         if _FRAMES_VARIABLE not in os.environ:
             os.environ[_FRAMES_VARIABLE] = FRAMES_PER_SECOND
             import_module("textual.constants")
@@ -104,6 +104,7 @@ def _return_large_blocks() -> None:
     or a record that was parsed, would leave holes between small blocks, one set of them for each thread.
     """
     import ctypes
+    from contextlib import suppress
 
     with suppress(AttributeError):  # another C library has no such setting
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
@@ -118,6 +119,6 @@ def _import_asyncio_without_tls() -> None:
         return
     sys.modules["ssl"] = None  # type: ignore[assignment]  # the documented way to make an import fail
     try:
-        import_module("asyncio")
+        import asyncio  # noqa: F401
     finally:
         del sys.modules["ssl"]

@@ -13,7 +13,8 @@ from store.errors import Unreadable
 from store.sources.kit.problem import Problem
 from store.store import Store
 from store.sync.refresh import sync_targets
-from store.sync.targets import FoundStores, Progress, Report, Target, find_named_stores, find_targets
+from store.sync.saved_check import SyncCheck
+from store.sync.targets import FoundStores, Progress, Report, Target, find_named_stores
 from store.usage.stale import count_without_usage
 
 if TYPE_CHECKING:
@@ -36,12 +37,13 @@ def run_sync(
     `processes` may have been prepared to read.
     """
     with output.flush_on_exit():
-        found = (
-            find_named_stores(paths, source) if paths else FoundStores(find_targets(source_name=source, store=store))
-        )
+        check = SyncCheck(store)
+        found = find_named_stores(paths, source) if paths else FoundStores(check.find_targets(source))
         if not found.targets:
             found.raise_failures()
         reports = sync_with_progress_bar(store, found.targets, processes)
+        if not paths and not source:
+            check.save()
         if as_json:
             output.emit_json({"sources": [_report_to_json(report) for report in reports], **_found_to_json(found)})
         else:
@@ -127,7 +129,7 @@ def _opening_problems(report: Report) -> list[Problem]:
 
 
 def _write_reports(reports: Sequence[Report]) -> None:
-    output.print_table(["source", ":seen", ":new", ":updated", "where"], [_report_row(report) for report in reports])
+    print_report_table([_report_row(report) for report in reports])
     for report in reports:
         opening = _opening_problems(report)
         notify_problems([problem for problem in report.problems if problem not in opening])
@@ -172,6 +174,10 @@ def _report_to_json(report: Report) -> dict[str, Any]:
         "unchanged": report.unchanged,
         "problems": _problems_to_json(report.problems),
     }
+
+
+def print_report_table(rows: Sequence[Sequence[Span]]) -> None:
+    output.print_table(["source", ":seen", ":new", ":updated", "where"], rows)
 
 
 def _report_row(report: Report) -> list[Span]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from store import sources
+from store import probes, sources
 from store.errors import Busy, NotFound, StoreError, Unreadable
 from store.sources.kit.locator import is_url, parse_location
 from store.sources.kit.problem import Problem
@@ -131,6 +130,7 @@ def discover_targets(
     Each is looked for when it is requested, so that the first one can be read before the last one is found. A store
     that did not change since it was read is not opened, because to recognise a database is to copy it.
     """
+    probes.find_home_folder()  # is asked so that the answer is noted
     for name in dict.fromkeys((*sources.LARGEST_SOURCES, *sources.SOURCE_NAMES)):
         is_wanted = source_name in (None, name) and sources.REGISTRY[name].has_home
         source = sources.load_source(name) if is_wanted else None
@@ -138,10 +138,14 @@ def discover_targets(
         for location in locations:
             if addresses is not None and location.address not in addresses:
                 continue
-            if source and (is_url(location.locator) or os.path.exists(location.address)):
+            if is_url(location.locator):
+                probes.read_clock()  # whether a server has something new cannot be noted
+            if source and (is_url(location.locator) or probes.find_kind(location.address)):
                 target = Target(source, *location)
                 if (store and report_if_unchanged(store, target)) or has_store(source, location.address):
                     yield target
+                else:
+                    _ = target.stamp  # is asked so that a note of it tells when this becomes a store
 
 
 def has_store(source: Source, address: str) -> bool:
@@ -150,7 +154,9 @@ def has_store(source: Source, address: str) -> bool:
     A store that is being written or is too large to read counts: reading it reports the reason.
     """
     try:
-        return source.detect(address)
+        # What is asked here need not be noted: a stamp tells whether the answer may be another one.
+        with probes.ProbeNotes():
+            return source.detect(address)
     except (Busy, Unreadable):
         return True
 

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store import probes
 from store.errors import Unreadable
 from store.sources.contract import ResumeCommand, SourceReader
 from store.sources.kit import postgres
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     from store.model.session import Session
     from store.sources.kit.write_plan import ForeignRows, WriteBackEdits, WritePlan
+
+_DATABASE = ".adk/session.db"
+"""Is in the folder of an agent."""
 
 
 class Adk(SqliteSource):
@@ -42,13 +46,13 @@ class Adk(SqliteSource):
 
     def roots(self) -> Iterator[str]:
         """Return the configured service, and the sessions of agents in, or just below, the current folder."""
-        if uri := os.environ.get("SESSION_SERVICE_URI"):
+        if uri := probes.read_variable("SESSION_SERVICE_URI"):
             yield uri
-        try:
-            folder = Path.cwd()
-            yield from map(str, [*folder.glob(".adk/session.db"), *sorted(folder.glob("*/.adk/session.db"))])
-        except OSError:
-            return
+        if folder := probes.find_working_folder():
+            own = os.path.join(folder, _DATABASE)
+            yield from [own] if probes.find_kind(own) else []
+            for agent in probes.split_answer(probes.list_folders_with(folder, _DATABASE)):
+                yield os.path.join(folder, agent, _DATABASE)
 
     def detect(self, locator: str) -> bool:
         """Return whether this is an ADK database. A server that does not answer counts as one, so that opening it

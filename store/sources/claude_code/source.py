@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.probes import is_file
 from store.sources.claude_code.layout import LAYOUT
 from store.sources.contract import ForkRequest, NewTranscript, QuickSession, ResumeCommand, SessionRef, Source
 from store.sources.kit.home import Home
@@ -57,7 +58,7 @@ class ClaudeCode(Source):
     def stamp(self, locator: str) -> str:
         path = Path(locator)
         try:
-            if path.is_file():
+            if is_file(locator):
                 return _stamp_session(path)
             tree = LAYOUT.stamp(locator)
             return digest(tree, plain_file_stamp(path / "settings.json")) if tree else ""

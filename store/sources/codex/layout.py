@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
+from store.probes import list_names, split_answer
 from store.sources.kit.layout import Layout
 
 LAYOUT = Layout(
@@ -14,10 +14,11 @@ LAYOUT = Layout(
     is_transcript=lambda path: path.name.startswith("rollout-"),
 )
 
+_PREFIX, _SUFFIX = "state_", ".sqlite"
+
 
 def find_databases(root: Path) -> list[Path]:
     """Return the databases, newest last. The number in the name is the version of the schema."""
-    with suppress(OSError):
-        databases = [path for path in root.glob("state_*.sqlite") if path.stem.removeprefix("state_").isdecimal()]
-        return sorted(databases, key=lambda path: int(path.stem.removeprefix("state_")))
-    return []
+    names = split_answer(list_names(str(root), _PREFIX, _SUFFIX))
+    versions = (name.removeprefix(_PREFIX).removesuffix(_SUFFIX) for name in names)
+    return [root / f"{_PREFIX}{version}{_SUFFIX}" for version in sorted(filter(str.isdecimal, versions), key=int)]

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.probes import is_file
 from store.sources.codex.layout import LAYOUT, find_databases
 from store.sources.contract import ForkRequest, NewTranscript, QuickSession, ResumeCommand, Source
 from store.sources.kit.home import Home
@@ -54,7 +55,7 @@ class Codex(Source):
 
     def stamp(self, locator: str) -> str:
         path = Path(locator)
-        if path.is_file():
+        if is_file(locator):
             return plain_file_stamp(path)
         trees = LAYOUT.stamp(locator)
         databases = [database_stamp(database) for database in find_databases(path)]

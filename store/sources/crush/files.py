@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from store.probes import read_variable
 from store.sources.kit.home import path_setting, read_settings, user_data_folder
 
 
@@ -19,7 +20,7 @@ class CrushProject(NamedTuple):
 
 def find_projects() -> Iterator[CrushProject]:
     """Return the projects that Crush remembers. Some may not exist any more."""
-    registry = Path(os.environ.get("CRUSH_GLOBAL_DATA") or f"{user_data_folder()}/crush") / "projects.json"
+    registry = Path(read_variable("CRUSH_GLOBAL_DATA") or f"{user_data_folder()}/crush") / "projects.json"
     projects = read_settings(registry).get("projects")
     for project in projects if isinstance(projects, list) else ():
         fields = project if isinstance(project, dict) else {}

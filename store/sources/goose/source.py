@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.probes import is_folder, read_variable
 from store.sources.contract import ResumeCommand, Source, SourceReader
 from store.sources.kit.home import user_data_folder
 from store.sources.kit.layout import begins_with_object
@@ -38,7 +39,7 @@ class Goose(Source):
     where = "~/.local/share/goose/sessions or $GOOSE_PATH_ROOT/data/sessions"
 
     def roots(self) -> Iterator[str]:
-        root = os.environ.get("GOOSE_PATH_ROOT")
+        root = read_variable("GOOSE_PATH_ROOT")
         yield f"{root}/data/sessions" if root else f"{user_data_folder()}/goose/sessions"
 
     def detect(self, locator: str) -> bool:
@@ -65,7 +66,7 @@ class Goose(Source):
 
     def stamp(self, locator: str) -> str:
         path = Path(locator)
-        if not os.path.isdir(path):
+        if not is_folder(locator):
             return plain_file_stamp(path) if path.suffix == ".jsonl" else database_stamp(path)
         return digest(database_stamp(path / _DATABASE_NAME), tree_stamp(path, depth=0))
 

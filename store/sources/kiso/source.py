@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store import probes
 from store.sources.contract import PublishedFolder, ResumeCommand, SourceReader
 from store.sources.kit.sqlite_source import SqliteSource
 from store.sources.kit.stamps import quiet_stamp
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from store.sources.kit.write_plan import ForeignRows, WriteBackEdits, WritePlan
 
 _INSTANCES = "instances"
+_DATABASE = "store.db"
 
 
 class Kiso(SqliteSource):
@@ -32,9 +33,9 @@ class Kiso(SqliteSource):
 
     def roots(self) -> Iterator[str]:
         folder = Path.home() / ".kiso"
-        with suppress(OSError):  # This user may not be allowed to read the home folder.
-            yield from map(str, sorted((folder / _INSTANCES).glob("*/store.db")))
-        yield str(folder / "store.db")
+        for instance in probes.split_answer(probes.list_folders_with(str(folder / _INSTANCES), _DATABASE)):
+            yield str(folder / _INSTANCES / instance / _DATABASE)
+        yield str(folder / _DATABASE)
 
     def stamp(self, locator: str) -> str:
         return quiet_stamp(Path(locator))

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from store import probes
+from store.probes import PATH_ERRORS
+
 
 class Home(NamedTuple):
     """Names the folder or file in which an agent keeps its store; it need not exist."""
@@ -20,7 +23,7 @@ class Home(NamedTuple):
 
     def locate(self) -> str:
         """Return where it is on this machine."""
-        base = (os.environ.get(self.env) if self.env else "") or self.path
+        base = (probes.read_variable(self.env) if self.env else "") or self.path
         return os.path.expanduser(os.path.join(base, self.below) if self.below else base)
 
     def describe(self) -> str:
@@ -31,17 +34,27 @@ class Home(NamedTuple):
 
 def user_data_folder() -> str:
     """Return the folder for data of programs, as the XDG standard defines it."""
-    return os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
+    return probes.read_variable("XDG_DATA_HOME") or f"{probes.find_home_folder()}/.local/share"
 
 
 def read_settings(path: Path) -> Mapping[str, Any]:
     """Return the content of a JSON settings file; empty when there is none. Most people have none, so the JSON reader
     is imported only when there is a file."""
-    if not os.path.isfile(path):  # also true for a home folder that this user may not read
+    if not probes.stamp_file(str(path)):  # also true for a home folder that this user may not read
         return {}
     from store.sources.kit.jsonl import as_dict, read_json_file
 
     return as_dict(read_json_file(path, []))
+
+
+def read_settings_text(path: Path) -> str:
+    """Return the content of a settings file in another format than JSON; empty when there is none."""
+    from store.paths import read_small_file
+
+    try:
+        return read_small_file(path).decode() if probes.stamp_file(str(path)) else ""
+    except PATH_ERRORS:
+        return ""
 
 
 def path_setting(value: object) -> str:

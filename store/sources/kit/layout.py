@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from store.probes import is_file, is_folder
 from store.sources.kit.problem import Problem
 from store.sources.kit.stamps import digest, plain_file_stamp, tree_stamp, walk_files, walk_with_stat
 
@@ -61,7 +62,7 @@ class Layout(NamedTuple):
     def stamp(self, locator: str) -> str:
         """Return a stamp of the sizes and times of the files; empty when they cannot be read."""
         path = Path(locator)
-        if os.path.isfile(path):
+        if is_file(locator):
             return plain_file_stamp(path)
         stamps = [tree_stamp(folder, suffixes=self.suffixes, depth=self.depth) for folder in self._list_folders(path)]
         if not stamps:
@@ -86,7 +87,7 @@ class Layout(NamedTuple):
         return bool(self._list_folders(root))
 
     def _list_folders(self, root: Path) -> list[Path]:
-        return [root / name for name in self.folders if os.path.isdir(root / name)]
+        return [root / name for name in self.folders if is_folder(str(root / name))]
 
 
 def _count_levels(path: Path, folder: Path) -> int:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
+from store.probes import resolve_path
+
 # The patterns are compiled when they are first needed: most people have no store with a URL, and every sync loads this.
 
 # A password may contain any character, even one that should be quoted, so the host begins after the last @.
@@ -40,10 +42,10 @@ def parse_location(text: str) -> StoreLocation:
     """Parse a path, or the URL of a database as SQLAlchemy spells it. A URL of SQLite becomes the path of its file."""
     url = _match_url(text)
     if url is None or url["scheme"] == "file":
-        path = os.path.realpath(os.path.expanduser(text.removeprefix("file://")))
+        path = resolve_path(os.path.expanduser(text.removeprefix("file://")))
         return StoreLocation(path, path)
     if url["scheme"] == "sqlite":
-        path = os.path.realpath(unquote(url["where"].removeprefix("/")) or text)
+        path = resolve_path(unquote(url["where"].removeprefix("/")) or text)
         return StoreLocation(path, path)
     return StoreLocation(_redact_url(url), text)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.probes import read_variable
 from store.sources.contract import ResumeCommand, SourceReader
 from store.sources.kit.sqlite_source import SqliteSource
 from store.sources.llm.signatures import LOG_PREFIX, LOG_SIGNATURES, RESPONSES_SIGNATURE, THREADS_SIGNATURE
@@ -30,12 +31,12 @@ class Llm(SqliteSource):
     signatures = (THREADS_SIGNATURE, RESPONSES_SIGNATURE, *LOG_SIGNATURES)
 
     def roots(self) -> Iterator[str]:
-        if folder := os.environ.get("LLM_USER_PATH"):
+        if folder := read_variable("LLM_USER_PATH"):
             yield f"{folder}/logs.db"
         elif sys.platform == "darwin":
             yield str(Path.home() / "Library/Application Support/io.datasette.llm/logs.db")
         else:
-            yield f"{os.environ.get('XDG_CONFIG_HOME') or Path.home() / '.config'}/io.datasette.llm/logs.db"
+            yield f"{read_variable('XDG_CONFIG_HOME') or Path.home() / '.config'}/io.datasette.llm/logs.db"
 
     def make_reader(self, connection: sqlite3.Connection, path: Path) -> SourceReader:
         from store.sources.llm.reader import LlmReader

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from store.sources.kit.stamps import walk_files
+from store import probes
 
 INFO_FOLDER = "info"
 """Holds the files that describe the sessions of one project, in the oldest layout."""
@@ -46,9 +46,10 @@ def is_export(path: Path) -> bool:
 
 def find_databases(folder: Path) -> Iterator[Path]:
     """Return a database for each release channel of opencode, and the one that the person chose."""
-    for path in walk_files(folder, [], suffixes=(".db",), depth=0):
-        if path.name.startswith("opencode") or path.name == os.environ.get("OPENCODE_DB"):
-            yield path
+    chosen = probes.read_variable("OPENCODE_DB")
+    for name in probes.split_answer(probes.list_names(str(folder), "", ".db")):
+        if (name.startswith("opencode") or name == chosen) and probes.is_file(str(folder / name)):
+            yield folder / name
 
 
 def list_storages(folder: Path) -> Iterator[Path]:

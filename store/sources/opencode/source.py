@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.probes import is_folder, read_variable
 from store.sources.contract import ResumeCommand, Source, SourceReader
 from store.sources.kit.home import user_data_folder
 from store.sources.kit.stamps import SQLITE_MAGIC, digest, quiet_stamp, tree_stamp
@@ -38,7 +39,7 @@ class Opencode(Source):
         """Return opencode's folder, which is the same on every system, and a database elsewhere if one is named."""
         folder = f"{user_data_folder()}/opencode"
         yield folder
-        database = os.environ.get("OPENCODE_DB", "")
+        database = read_variable("OPENCODE_DB")
         if os.path.isabs(database) and Path(database).parent != Path(folder):
             yield database
 
@@ -67,7 +68,7 @@ class Opencode(Source):
 
     def stamp(self, locator: str) -> str:
         path = Path(locator)
-        if not os.path.isdir(path):
+        if not is_folder(locator):
             return quiet_stamp(path)
         databases = map(quiet_stamp, find_databases(path))
         return digest(*databases, *(tree_stamp(path / tree, suffixes=(".json",)) for tree in FILE_TREES))

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.probes import read_variable
 from store.sources.contract import QuickSession, ResumeCommand, SourceReader
 from store.sources.kit.home import Home, path_setting, read_settings
 from store.sources.kit.transcript_source import Layout, TranscriptSource
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
     from store.sources.contract import UsageReader
-
 
 _BEGINNING_BYTES = 64 * 1024
 
@@ -48,7 +48,7 @@ class Pi(TranscriptSource):
         agent = Path(self.home.locate())
         configured = read_settings(agent / "settings.json").get("sessionDir")
         yield str(agent)
-        if moved := path_setting(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or configured):
+        if moved := path_setting(read_variable("PI_CODING_AGENT_SESSION_DIR") or configured):
             yield str(agent / os.path.expanduser(moved))
 
     def is_mine(self, first: Mapping[str, Json]) -> bool:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.paths import read_small_file
 from store.sources.contract import ResumeCommand, SourceReader
-from store.sources.kit.home import path_setting
+from store.sources.kit.home import path_setting, read_settings_text
 from store.sources.kit.sqlite_source import SqliteSource
 
 if TYPE_CHECKING:
@@ -40,11 +39,11 @@ class Pingu(SqliteSource):
         """Return the configured path, else the default one. Pingu reads neither XDG nor any other variable."""
         path = _DEFAULT_DATABASE
         try:
-            config = read_small_file(Path.home() / _CONFIG).decode()
-            import tomllib
+            if config := read_settings_text(Path.home() / _CONFIG):
+                import tomllib
 
-            path = path_setting(tomllib.loads(config)["db"]["path"]) or path
-        except (OSError, ValueError, LookupError, TypeError):
+                path = path_setting(tomllib.loads(config)["db"]["path"]) or path
+        except (ValueError, LookupError, TypeError):
             pass
         yield str(Path.home() / path[2:]) if path.startswith("~/") else path
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.probes import read_variable
 from store.sources.contract import ResumeCommand, SourceReader
 from store.sources.kit.home import Home, path_setting, read_settings
 from store.sources.kit.transcript_source import Layout, TranscriptSource
@@ -29,7 +30,7 @@ class Qwen(TranscriptSource):
         home = Path(self.home.locate())
         advanced = read_settings(home / "settings.json").get("advanced")
         configured = advanced.get("runtimeOutputDir") if isinstance(advanced, dict) else ""
-        moved = path_setting(os.environ.get("QWEN_RUNTIME_DIR") or configured)
+        moved = path_setting(read_variable("QWEN_RUNTIME_DIR") or configured)
         yield str(home / os.path.expanduser(moved))
 
     def is_mine(self, first: Mapping[str, Json]) -> bool:

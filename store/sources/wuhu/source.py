@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.paths import read_small_file
 from store.sources.contract import ResumeCommand, SourceReader
+from store.sources.kit.home import read_settings_text
 from store.sources.kit.sqlite_source import SqliteSource
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ class Wuhu(SqliteSource):
         folder = Path.home() / ".wuhu"
         database = Path("wuhu.sqlite")
         try:
-            found = re.search(_DATABASE_SETTING, read_small_file(folder / "server.yml").decode(), re.MULTILINE)
+            found = re.search(_DATABASE_SETTING, read_settings_text(folder / "server.yml"), re.MULTILINE)
             configured = next(filter(None, found.groups()), "") if found else ""
             if configured not in ("", "~", "null"):
                 database = Path(configured).expanduser()
-        except (OSError, ValueError, RuntimeError):
+        except RuntimeError:
             pass
         yield str(folder / database)
 
