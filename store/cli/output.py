@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -171,6 +171,24 @@ def notify(text: str) -> None:
     if sys.stderr is not None:
         with suppress(OSError):
             print(sanitize(tidy_sentences(text)), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function that shows how much of all is done, if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    import click
+
+    with click.progressbar(range(0), length=0, label=label, file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.length = total
+            bar.pos = 0
+            bar.update(done)
+
+        yield show
 
 
 def report_error(error: BaseException, *, is_doctor: bool = False) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from store.cli import output
@@ -60,15 +58,15 @@ def sync_with_progress_bar(
 ) -> list[Report]:
     """Sync these targets, with a progress bar if stderr is a terminal, and return one report for each."""
     reports: dict[int, Report] = {}
-    with _progress_bar() as show:
+    with output.progress_bar("Reading") as show:
         for progress in sync_targets(store, targets, processes=processes):
             reports[id(progress.report)] = progress.report
-            show(progress)
+            show(progress.done, progress.total)
         if count_without_usage(store):
             from store.usage.rederive import rederive_usage  # needed once in the life of a store
 
             for done, total in rederive_usage(store):
-                show(Progress(Report("usage", ""), done, total))
+                show(done, total)
     return list(reports.values())
 
 
@@ -95,23 +93,6 @@ def follow(store: Store, source: str | None = None) -> None:
         follower.run(print_changes)
     except KeyboardInterrupt:
         output.notify("Stopped.")
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[Progress], None]]:
-    if not sys.stderr.isatty():
-        yield lambda progress: None
-        return
-    import click
-
-    with click.progressbar(range(0), length=0, label="Reading", file=sys.stderr) as bar:
-
-        def show(progress: Progress) -> None:
-            bar.length = progress.total
-            bar.pos = 0
-            bar.update(progress.done)
-
-        yield show
 
 
 def raise_if_unreadable(paths: Sequence[str], reports: Sequence[Report]) -> None:

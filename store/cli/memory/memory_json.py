@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from store.cli.json_output import JsonObject
 from store.model.memory import (
     AgentBudget,
     FileBlame,
@@ -16,8 +16,6 @@ from store.model.memory import (
     PullPlan,
     PushPlan,
 )
-
-JsonObject = dict[str, Any]
 
 
 def listed_file_to_json(listed: ListedFile) -> JsonObject:
