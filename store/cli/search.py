@@ -14,9 +14,11 @@ from store.cli.options import POSITIVE_INT, complete_query, json_option, with_st
 from store.cli.output import Span, TerminalText, format_age, format_count
 from store.cli.query_options import report_count
 from store.cli.short_ids import shorten_ids
+from store.cli.team.team_json import team_hit_to_json
 from store.model.entry import Json, Status, readable_text
 from store.model.knowledge import Hit
 from store.model.session import Session
+from store.model.team import TeamHit
 from store.search.hits import MAX_TOOL_HITS, SEARCH_AREAS, SearchArea
 from store.search.list_rows import ORDERS, Order
 from store.search.query import Query
@@ -161,6 +163,7 @@ def _is_empty(found: tuple[object, int]) -> bool:
 @click.option("--in", "area", type=click.Choice(SEARCH_AREAS), help="Search only here instead of in both.")
 @click.option("--newest", is_flag=True, help="Sort by time instead of relevance.")
 @click.option("--limit", type=POSITIVE_INT, metavar="N", default=20, show_default=True, help="Show at most N hits.")
+@click.option("--team", "asks_team", is_flag=True, help="Ask the server of a plain team for what is not here.")
 @query_options.explain_option
 @query_options.for_agents_option
 @query_options.next_option
@@ -172,6 +175,7 @@ def search(
     area: SearchArea | None,
     newest: bool,
     limit: int,
+    asks_team: bool,
     explain: bool,
     for_agents: bool,
     cursor: str,
@@ -185,6 +189,10 @@ def search(
     if for_agents:
         return output.emit_json(Past(store).search(" ".join(words), limit=limit, cursor=cursor))
     query = query_options.parse_query(store, words, explain)
+    if asks_team:
+        if area or newest:
+            raise click.UsageError("--team cannot be used with --in or --newest.")
+        return _search_team(store, query, limit, as_json)
     if not query.fts():
         output.notify("The query has only filters. Add a word, or use `backscroll list` or `backscroll tools`.")
     areas = [area] if area else SEARCH_AREAS
@@ -210,6 +218,21 @@ def search(
     report_count(len(hits), total, "hit")
 
 
+def _search_team(store: Store, query: Query, limit: int, as_json: bool) -> None:
+    hits, total = store.team.search(query, limit)
+    if as_json:
+        document = {"hits": [team_hit_to_json(hit) for hit in hits], "total": total}
+        return output.emit_json({**document, **query_options.query_to_json(query)})
+    for hit in hits:
+        if not output.stdout_is_terminal():
+            output.print_table([], [[hit.session_id, hit.owner, hit.role, hit.at, hit.title, hit.snippet]])
+            continue
+        where = f" · {hit.owner} · {format_age(hit.at)}"
+        output.write(TerminalText(hit.session_id, "name"), f"  {hit.title}", TerminalText(where, "quiet"))
+        output.write("  ", *_highlight_snippet(hit), "\n")
+    report_count(len(hits), total, "session")
+
+
 def _write_hits(store: Store, hits: Sequence[Hit]) -> None:
     sessions = {hit.session_id: store.sessions.get(hit.session_id) for hit in hits}
     short_ids = shorten_ids(store, sessions.values())
@@ -229,7 +252,7 @@ def _write_hit(hit: Hit, session: Session, short_id: str) -> None:
     output.write("  ", *_highlight_snippet(hit), "\n")
 
 
-def _highlight_snippet(hit: Hit) -> list[Span]:
+def _highlight_snippet(hit: Hit | TeamHit) -> list[Span]:
     pieces: list[Span] = []
     end = 0
     for start, stop in hit.highlights:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from store.database.leak_tables import LEAKS, REDACTIONS
 from store.database.memory_tables import FACT_PROPOSALS, MEMORY_FILES
 from store.database.migration_set import Database, MigrationSet
-from store.database.team_tables import TEAM
+from store.database.team_tables import COLLECTED_SHARES, PLAIN_TEAM, TEAM
 
 migrations = MigrationSet("backscroll")
 
@@ -148,6 +148,16 @@ def m024_redactions(db: Database) -> None:
 @migrations.add
 def m025_team(db: Database) -> None:
     _execute(db, TEAM)
+
+
+@migrations.add
+def m026_plain_team(db: Database) -> None:
+    _execute(db, PLAIN_TEAM)
+
+
+@migrations.add
+def m027_collected_shares(db: Database) -> None:
+    _execute(db, COLLECTED_SHARES)
 
 
 CONVERSATIONS = """

@@ -94,3 +94,15 @@ alter table notes add column comment text
 
 create unique index notes_comment on notes(comment)
 """
+
+# The server of a plain team gets texts besides the sealed operations.
+PLAIN_TEAM = """
+alter table team add column is_plain integer not null default 0
+
+alter table team_outbox add column texts blob
+"""
+
+# What a session looked like when its changes were last collected. Most sessions never change, so they are skipped.
+COLLECTED_SHARES = """
+alter table team_shares add column collected text not null default ''
+"""

@@ -52,6 +52,26 @@ class ValueConflict(NamedTuple):
     "Is the name of the member who wrote the lost value."
 
 
+class TeamHit(NamedTuple):
+    """Describes a session that the server of a plain team found."""
+
+    session_id: str
+    "Is the id that it would have here."
+    title: str
+    owner: str
+    machine: str
+    role: str
+    "Is who said the text, or `title`."
+    at: str
+    snippet: str
+    highlights: tuple[tuple[int, int], ...]
+
+
+class TeamHits(NamedTuple):
+    hits: list[TeamHit]
+    total: int
+
+
 @dataclass(frozen=True, slots=True)
 class TeamStatus:
     "Describes the team of a store."
@@ -73,6 +93,8 @@ class TeamStatus:
     "Says what other machines sent that was not accepted."
     shares_role: bool | None = None
     "Is true if the database cannot tell members apart. None if the server was not asked."
+    is_plain: bool = False
+    "Is true if the server can read and search what is said in shared sessions."
 
 
 @dataclass(frozen=True, slots=True)

@@ -295,8 +295,7 @@ class Search:
             sql, keys = _SELECT_NOTES.format(condition.sql), encode(list(sessions)).decode()
             for key, session_id, seq, at, text in self._store.rows(sql, keys, *condition.values):
                 entry = session_id if seq is None else entry_id(session_id, seq)
-                _, snippet, highlights = _pick_field_and_snippet([("note", text)], query)
-                hits[key] = Hit(session_id, entry, 0, "", "note", at, snippet, highlights)
+                hits[key] = Hit(session_id, entry, 0, "", "note", at, *find_snippet(text, query))
         return hits
 
     def find_newest_hit_entry(self, session: int, query: Query) -> str | None:
@@ -402,6 +401,12 @@ def _pick_field_and_snippet(
         ):
             break
     return name, *make_snippet(body, max(offset, 0), pattern)
+
+
+def find_snippet(body: str, query: Query) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return one line of a text around the first term of a query, and the ranges to highlight."""
+    _, snippet, highlights = _pick_field_and_snippet([("text", body)], query)
+    return snippet, highlights
 
 
 def _find_first_offset(pattern: re.Pattern[str] | None, body: str) -> int:

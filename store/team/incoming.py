@@ -1,16 +1,16 @@
 """This module applies the operations of other machines to this store.
 
-Each operation is applied in one transaction with the number up to which its machine was read, so that it is applied
+Operations are applied in one transaction with the number up to which their machine was read, so that each is applied
 once. Nothing is believed: whoever wrote an operation must have signed it, and may change only what is its own.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from store.errors import BadValue, NotFound, StoreError
+from store.errors import BadValue, NotFound, StoreError, WriteFailed
 from store.model.entry import Json, NewEntry
 from store.model.session import TEAM_SCOPE, Relation, Session, SessionFields
 from store.sources.backscroll.reader import parse_entries, parse_fields
@@ -23,6 +23,9 @@ from store.text.validate import decode, encode, replace_surrogates, utc_timestam
 if TYPE_CHECKING:
     from store.store import Store
     from store.team.server import TeamServer
+
+ShowProgress = Callable[[int, int], None]
+"""Is called with how much of all is done."""
 
 SHORT_ID = 8
 """Counts the digits of a machine's id that make the ids of its sessions unique here."""
@@ -63,11 +66,13 @@ class OperationReader:
         self._ended_sessions: list[str] = []
         self._refused: list[str] = []
 
-    def read_all(self) -> AppliedOperations:
-        for machine in self._team.list_machines():
-            if machine.trusted_at and machine.machine != self._membership.machine:
-                for operation in self._server.fetch_after(machine.machine, machine.pulled):
-                    self._read(machine, operation)
+    def read_all(self, show: ShowProgress) -> AppliedOperations:
+        machines = [one for one in self._team.list_machines() if self._is_read(one) and one.last_seq > one.pulled]
+        done, total = 0, sum(machine.last_seq - machine.pulled for machine in machines)
+        for machine in machines:
+            for seq in self._read_machine(machine):
+                show(done + seq - machine.pulled, total)
+            done += machine.last_seq - machine.pulled
         if self._ended_sessions:
             self._store.search.optimize()
             self._store.checkpoint()
@@ -75,22 +80,43 @@ class OperationReader:
             self._count, tuple(self._new_sessions), tuple(self._ended_sessions), tuple(self._refused)
         )
 
+    def _is_read(self, machine: MachineRow) -> bool:
+        return machine.trusted_at is not None and machine.machine != self._membership.machine
+
+    def _read_machine(self, machine: MachineRow) -> Iterator[int]:
+        """Read what a machine sent since the last time, and yield the number up to which that is done.
+
+        An interrupted read goes on after the last commit.
+        """
+        pulled = machine.pulled
+        while operations := self._server.fetch_after(machine.machine, pulled):
+            with self._store.transaction(durable=False):
+                for operation in operations:
+                    self._read(machine, operation)
+            pulled = operations[-1].seq
+            yield pulled
+
     def _read(self, machine: MachineRow, operation: Operation) -> None:
         """Apply an operation, or note why it is refused. In both cases the next one follows."""
-        with self._store.transaction() as connection:
-            try:
-                with self._store.transaction():
-                    check_operation(operation, machine.public)
-                    earlier = self._apply(operation)
-                self._count += 1
-            except StoreError as error:
-                earlier = None
-                self._refuse(machine, operation, str(error))
-            connection.execute(
-                "update team_machines set pulled = ? where machine = ?", (operation.seq, machine.machine)
-            )
+        earlier = self._apply_checked(machine, operation)
+        self._store.connection.execute(
+            "update team_machines set pulled = ? where machine = ?", (operation.seq, machine.machine)
+        )
         if earlier is not None:
             self._read_earlier(earlier, operation)
+
+    def _apply_checked(self, machine: MachineRow, operation: Operation) -> str | None:
+        try:
+            with self._store.transaction():
+                check_operation(operation, machine.public)
+                earlier = self._apply(operation)
+        except WriteFailed:  # such as a full disk, which says nothing about the operation
+            raise
+        except StoreError as error:
+            self._refuse(machine, operation, str(error))
+            return None
+        self._count += 1
+        return earlier
 
     def _refuse(self, machine: MachineRow, operation: Operation, reason: str) -> None:
         self._refused.append(f"{machine.name}: {reason}")
@@ -101,18 +127,14 @@ class OperationReader:
 
     def _read_earlier(self, share: str, keys: Operation) -> None:
         """Read what was sent of a share before its key arrived."""
-        for machine in self._team.list_machines():
-            if not machine.trusted_at or machine.machine == self._membership.machine:
+        machines = {machine.machine: machine for machine in self._team.list_machines() if self._is_read(machine)}
+        for operation in self._server.fetch_share(share):
+            machine = machines.get(operation.machine)
+            if machine is None:
                 continue
             before = keys.seq if machine.machine == keys.machine else machine.pulled + 1
-            for operation in self._server.fetch_share(share, machine.machine, 0, before):
-                with self._store.transaction():
-                    try:
-                        with self._store.transaction():
-                            check_operation(operation, machine.public)
-                            self._apply(operation)
-                    except StoreError as error:
-                        self._refuse(machine, operation, str(error))
+            if operation.seq < before:
+                self._apply_checked(machine, operation)
 
     # ── kinds of operations ───────────────────────────────────────────────────────────────────────
 
@@ -137,7 +159,8 @@ class OperationReader:
         return None
 
     def _apply_keys(self, operation: Operation) -> str | None:
-        wrapped = open_body(operation, None).get("keys")
+        body = open_body(operation, None)
+        wrapped = body.get("keys")
         mine = wrapped.get(self._membership.machine) if isinstance(wrapped, dict) else None
         share = self._team.find_share(operation.share)
         if not isinstance(mine, str) or (share is not None and share.key is not None):
@@ -148,7 +171,7 @@ class OperationReader:
             raise BadValue("Its key is not base64.") from None
         self._team.add_share(operation.share)
         self._team.update_share(operation.share, key=key)
-        return operation.share
+        return None if body.get("is_first") is True else operation.share
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────
 
@@ -261,6 +284,8 @@ class OperationReader:
                 self._write_fact(name.removeprefix("fact:"), incoming.value)
             elif (session := self._find_session(share)) is not None:
                 self._write_session_value(session, operation, name, incoming.value)
+                # A person may change it back to what was collected last.
+                self._team.update_share(share.id, collected="")
 
     def _check_writer(self, operation: Operation, share: ShareRow, name: str) -> None:
         readers = decode(share.readers)

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 _KEYS_PURPOSE = b"team machine"
 _PASSWORD_PURPOSE = b"team password"
 
-_SELECT_TEAM = "select locator, team, name, machine, keys, password, joined_at from team"
-_INSERT_TEAM = "insert into team (id, locator, team, name, machine, keys, joined_at) values (1, ?, ?, ?, ?, ?, ?)"
+_SELECT_TEAM = "select locator, team, name, machine, keys, password, joined_at, is_plain from team"
+_INSERT_TEAM = """
+    insert into team (id, locator, team, name, machine, keys, joined_at, is_plain) values (1, ?, ?, ?, ?, ?, ?, ?)
+"""
 _SELECT_MACHINES = "select machine, name, public, trusted_at, has_left, pulled, last_seq from team_machines"
 _SELECT_SHARES = """
     select team_shares.id, session, key, audience, readers, policy, is_ruled, sent_seq, sent_entry, sent_fields,
@@ -62,6 +64,8 @@ class Membership(NamedTuple):
     sealed_keys: bytes
     sealed_password: bytes | None
     joined_at: str
+    is_plain: int
+    "Is true if the server gets texts that it can search. Only the person who joined can decide that, not the server."
 
     def open_keys(self) -> MachineKeys:
         return MachineKeys.from_bytes(
@@ -129,14 +133,16 @@ class LocalTeam:
             raise NotFound("This store is in no team. Run `backscroll team join ADDRESS`.")
         return membership
 
-    def save_membership(self, locator: str, team: str, name: str, keys: MachineKeys, password: str) -> Membership:
+    def save_membership(
+        self, locator: str, team: str, name: str, keys: MachineKeys, password: str, *, is_plain: bool
+    ) -> Membership:
         kek = key_from_file(key_file(), create=True)
         sealed = seal_key(keys.to_bytes(), kek, _KEYS_PURPOSE)
         machine = machine_id(keys.public)
         with self._store.transaction() as connection:
             if self.find_membership() is not None:
                 raise Refused("This store is in a team already. Run `backscroll team leave` first.")
-            connection.execute(_INSERT_TEAM, (locator, team, name, machine, sealed, utc_timestamp()))
+            connection.execute(_INSERT_TEAM, (locator, team, name, machine, sealed, utc_timestamp(), int(is_plain)))
             if password:
                 connection.execute(
                     "update team set password = ?", (seal_key(password.encode(), kek, _PASSWORD_PURPOSE),)
@@ -234,6 +240,13 @@ class LocalTeam:
             )
         (found,) = self.list_shares("team_shares.id = ?", share)
         return found
+
+    def forget_ended_shares(self, session_ids: Sequence[str]) -> None:
+        """Forget that these sessions were withdrawn, so that they can be shared with their parent again."""
+        with self._store.transaction() as connection:
+            connection.executemany(
+                "delete from team_shares where session = ? and ended_at is not null", [(one,) for one in session_ids]
+            )
 
     def update_share(self, share: str, **columns: Any) -> None:
         assignments = ", ".join(f"{name} = ?" for name in columns)

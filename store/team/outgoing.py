@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -24,7 +25,8 @@ from store.model.entry import Json
 from store.model.session import TEAM_SCOPE, Session
 from store.team.keys import generate_share_key, wrap_key
 from store.team.membership import LocalTeam, ShareRow, encode_names
-from store.team.operations import FACTS_SHARE, Kind, Operation, build_operation
+from store.team.operations import EVERYBODY, FACTS_SHARE, Kind, Operation, build_operation
+from store.team.plain_text import PlainText, iter_entry_texts, title_text
 from store.team.server import OutgoingOperation
 from store.team.values import Moment, SharedValue
 from store.text.validate import decode, encode, utc_timestamp
@@ -40,6 +42,17 @@ NOT_READ_YET = "The session is not completely read yet."
 
 _SELECT_LAST_ENTRY = "select key, seq from entries where session = ? order by seq desc limit 1"
 _SELECT_ENTRY_AT = "select key from entries where session = ? and seq = ?"
+_DESCRIBED_FIELDS = ", ".join(f"sessions.{name}" for name in Session._fields if name != "system_prompt")
+_SELECT_DESCRIPTIONS = f"""
+    select team_shares.id, team_shares.collected, json_array(
+        {_DESCRIBED_FIELDS}, length(sessions.system_prompt),
+        (select max(key) from summaries where session = sessions.key and current = 1),
+        (select json_group_array(json_array(comment, entry_seq, text)) from notes
+         where session = sessions.key and comment is not null and author = ''),
+        (select count(*) from sessions children where children.parent_id = sessions.id))
+    from team_shares left join sessions on sessions.id = team_shares.session
+    where team_shares.session is not null and team_shares.ended_at is null order by team_shares.id
+"""
 _SELECT_FIRST_TURN = "select min(n) from turns where session = ? and last_seq > ?"
 _SELECT_COMMENTS = """
     select notes.comment, notes.entry_seq, notes.text, notes.created_at from notes
@@ -53,9 +66,11 @@ _SELECT_TEAM_FACTS = """
 _SELECT_VALUES = "select name, value, vector, moment from team_values where share = ?"
 _SELECT_LAST_MOMENT = "select moment from team_values order by moment ->> 0 desc, moment ->> 1 desc limit 1"
 _INSERT_OUTGOING = """
-    insert into team_outbox (seq, kind, share, audience, digest, signature, body) values (?, ?, ?, ?, ?, ?, ?)
+    insert into team_outbox (seq, kind, share, audience, digest, signature, body, texts) values (?, ?, ?, ?, ?, ?, ?, ?)
 """
-_SELECT_OUTBOX = "select seq, kind, share, audience, digest, signature, body from team_outbox order by seq limit ?"
+_SELECT_OUTBOX = """
+    select seq, kind, share, audience, digest, signature, body, texts from team_outbox order by seq limit ?
+"""
 
 
 class ChangeCollector:
@@ -67,18 +82,35 @@ class ChangeCollector:
         self._membership = team.read_membership()
         self._keys = self._membership.open_keys()
 
-    def collect(self) -> None:
+    def collect(self) -> Iterator[tuple[int, int]]:
+        """Collect what changed, and yield after each session how many of all are done.
+
+        The outbox can be pushed each time, so that it stays small.
+        """
         self._collect_facts()
-        own_prefix = f"{self._membership.machine}/"
-        for share in self._team.list_shares("team_shares.ended_at is null"):
-            if share.id.startswith(own_prefix) and share.session is not None:
-                self._collect_session(share)
-            elif share.session is not None and share.key is not None:
-                self._collect_received(share)
+        changed = list(self._iter_changed_shares())
+        for done, (share, fingerprint) in enumerate(changed, 1):
+            if share.machine == self._membership.machine:
+                self._collect_session(share, fingerprint)
+            elif share.key is not None:
+                self._collect_received(share, fingerprint)
+            yield done, len(changed)
+
+    def _iter_changed_shares(self) -> Iterator[tuple[ShareRow, str]]:
+        """Yield the shares whose sessions may have changed since they were collected, each with a new fingerprint.
+
+        A machine may know thousands of sessions and looks for changes every few seconds, so one query asks for all.
+        """
+        _, readers = self._team.resolve_readers(encode_names([EVERYBODY]))
+        trusted = "".join(machine.machine for machine in readers)
+        for share, collected, description in self._store.rows(_SELECT_DESCRIPTIONS):
+            fingerprint = hashlib.sha256(f"{trusted}{description}".encode()).hexdigest()
+            if fingerprint != collected and (found := self._team.find_share(share)) is not None:
+                yield found, fingerprint
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────
 
-    def _collect_session(self, share: ShareRow) -> None:
+    def _collect_session(self, share: ShareRow, fingerprint: str) -> None:
         try:
             session = self._store.sessions.get(share.session or "")
         except NotFound:
@@ -88,20 +120,20 @@ class ChangeCollector:
             self._share_again(session, share)
             return
         try:
-            with self._store.transaction():
+            with self._store.transaction(durable=False):  # `read_outbox` waits for the disk
                 self._share_sub_agents(session, share)
                 self._send_keys(share)
-                self._send_session(session, share)
+                held = self._send_session(session, share)
                 self._collect_values(session, share)
-                if share.held:
-                    self._team.update_share(share.id, held="")
+                self._team.update_share(share.id, held=held, collected=fingerprint)
         except (LeaksFound, ScanFailed) as error:
             self._team.update_share(share.id, held=str(error))
 
-    def _collect_received(self, share: ShareRow) -> None:
+    def _collect_received(self, share: ShareRow, fingerprint: str) -> None:
         """Send what a person changed here about the session of another member."""
         with suppress(NotFound, LeaksFound, ScanFailed), self._store.transaction():
             self._collect_values(self._store.sessions.get(share.session or ""), share)
+            self._team.update_share(share.id, collected=fingerprint)
 
     def _was_replaced(self, session: Session, share: ShareRow) -> bool:
         """Return whether the agent rewrote what was sent already, so that the chain has other entries now."""
@@ -116,8 +148,9 @@ class ChangeCollector:
             self.add_share(session, decode(share.audience), cast("LeakPolicy", share.policy), bool(share.is_ruled))
 
     def add_share(self, session: Session, audience: list[str], policy: LeakPolicy, is_ruled: bool = False) -> ShareRow:
-        """Share a session. Its operations follow with the next `collect`."""
+        """Share a session. Its operations and its sub-agents follow with the next `collect`."""
         share = f"{self._membership.machine}/{uuid4().hex}"
+        self._team.forget_ended_shares([child.id for child in self._list_sub_agents(session)])
         readers, _ = self._team.resolve_readers(encode_names(audience))
         return self._team.add_share(
             share,
@@ -137,13 +170,13 @@ class ChangeCollector:
             self._emit("unshare", share, {})
 
     def _share_sub_agents(self, session: Session, share: ShareRow) -> None:
-        for child in self._store.sessions.children(session.id):
-            if child.relation in SUB_AGENT_RELATIONS and self._team.find_share_of(child.id) is None:
-                ended = self._team.list_shares("session = ? and ended_at is not null", child.id)
-                if not ended or all(one.ended_at <= (share.ended_at or "") for one in ended if one.ended_at):
-                    self.add_share(
-                        child, decode(share.audience), cast("LeakPolicy", share.policy), bool(share.is_ruled)
-                    )
+        """Share the sub-agents that were never shared. One that was withdrawn is shared again only with its parent."""
+        for child in self._list_sub_agents(session):
+            if not self._team.list_shares("session = ?", child.id):
+                self.add_share(child, decode(share.audience), cast("LeakPolicy", share.policy), bool(share.is_ruled))
+
+    def _list_sub_agents(self, session: Session) -> list[Session]:
+        return [child for child in self._store.sessions.children(session.id) if child.relation in SUB_AGENT_RELATIONS]
 
     def _send_keys(self, share: ShareRow) -> None:
         """Wrap the key of a share for machines that may read it and cannot yet."""
@@ -159,36 +192,42 @@ class ChangeCollector:
         wrapped = {
             machine.machine: b64encode(wrap_key(share.key, machine.public, share.id)).decode() for machine in new
         }
-        self._emit("keys", share, {"keys": wrapped}, is_sealed=False)
+        # Nothing was sent before the first keys, so a reader need not look for it.
+        self._emit("keys", share, {"keys": wrapped, "is_first": not known}, is_sealed=False)
         self._store.connection.executemany(
             "insert into team_readers (share, machine) values (?, ?)", [(share.id, machine) for machine in wrapped]
         )
 
-    def _send_session(self, session: Session, share: ShareRow) -> None:
+    def _send_session(self, session: Session, share: ShareRow) -> str:
+        """Send what is new of a session. Return why it is held back, if it is."""
         last = self._store.row(_SELECT_LAST_ENTRY, session.key)
         if session.depth == "text" or last is None:
-            self._team.update_share(share.id, held=NOT_READ_YET)
-            return
+            return NOT_READ_YET
         gate = open_gate(self._store, cast("LeakPolicy", share.policy))
         reader = self._open_reader(session, share, gate)
         fields = describe_session(reader, session)
         digest = hashlib.sha256(encode([fields, share.readers])).hexdigest()
         last_entry, last_seq = last
         if digest == share.sent_fields and last_entry == share.sent_entry:
-            return
+            return ""
         entries = iter_described_entries(reader, session, share.sent_seq) if last_seq > share.sent_seq else iter(())
-        chunks = list(_chunk(entries))
-        gate.finish()
+        chunks = _chunk(entries)
         if digest != share.sent_fields:
-            header = chunks[0].pop(0) if chunks and chunks[0][0]["seq"] == HEADER_SEQ else None
+            first = next(chunks, [])
+            header = first.pop(0) if first and first[0]["seq"] == HEADER_SEQ else None
+            chunks = chain([first], chunks)
             parent = self._team.find_share_of(session.parent_id) if session.parent_id else None
             value = {"session": fields, "readers": decode(share.readers)}
             value |= {"parent": parent.id} if parent else {}
             value |= {"header": header} if header else {}
-            self._emit("session", share, value)
+            texts = [title_text(session.id, gate.check(session.title), session.updated_at)]
+            self._emit("session", share, value, texts=texts)
         for chunk in filter(None, chunks):
-            self._emit("entries", share, {"first": chunk[0]["seq"], "entries": chunk})
+            texts = list(iter_entry_texts(session.id, chunk)) if self._membership.is_plain else []
+            self._emit("entries", share, {"first": chunk[0]["seq"], "entries": chunk}, texts=texts)
+        gate.finish()  # a leak undoes the transaction
         self._team.update_share(share.id, sent_seq=last_seq, sent_entry=last_entry, sent_fields=digest)
+        return ""
 
     def _open_reader(self, session: Session, share: ShareRow, gate: LeakGate) -> DocumentReader:
         """Open a reader of the turns that were not sent yet."""
@@ -225,7 +264,9 @@ class ChangeCollector:
         moment = Moment.after(self._read_last_moment(), _milliseconds(), self._membership.machine)
         new = SharedValue(value, {}, moment).written_after(current, self._membership.machine)
         self.save_value(group, name, new)
-        self._emit("value", share, {"name": name} | new.to_json())
+        is_own_title = name == "title" and share.machine == self._membership.machine
+        texts = [title_text(share.session or "", str(value), utc_timestamp())] if is_own_title else []
+        self._emit("value", share, {"name": name} | new.to_json(), texts=texts)
 
     def _check_leaks(self, value: Json, policy: str) -> None:
         gate = open_gate(self._store, "refuse" if policy == "redact" else cast("LeakPolicy", policy))
@@ -279,7 +320,16 @@ class ChangeCollector:
 
     # ── the outbox ────────────────────────────────────────────────────────────────────────────────
 
-    def _emit(self, kind: Kind, share: ShareRow, value: Mapping[str, Any], *, is_sealed: bool = True) -> None:
+    def _emit(
+        self,
+        kind: Kind,
+        share: ShareRow,
+        value: Mapping[str, Any],
+        *,
+        is_sealed: bool = True,
+        texts: Sequence[PlainText] = (),
+    ) -> None:
+        """Write an operation to the outbox. Texts go to the server of a plain team only."""
         current = self._team.find_share(share.id)
         readers = current.readers if current else share.readers
         connection = self._store.connection
@@ -288,10 +338,22 @@ class ChangeCollector:
             self._keys, self._membership.machine, seq, kind, share.id, value, share.key if is_sealed else None
         )
         columns = (seq, kind, share.id, readers, operation.digest, operation.signature, operation.body)
-        connection.execute(_INSERT_OUTGOING, columns)
+        plain = encode(texts) if texts and self._membership.is_plain else None
+        connection.execute(_INSERT_OUTGOING, (*columns, plain))
+
+    def count_outbox(self) -> int:
+        return int(self._store.row("select count(*) from team_outbox")[0])
 
     def read_outbox(self, limit: int) -> list[OutgoingOperation]:
-        return list(_iter_outbox(self._store, self._membership.machine, limit))
+        """Return the first operations of the outbox, once they are on the disk.
+
+        Otherwise a machine that loses power could use the number of an operation twice.
+        """
+        operations = list(_iter_outbox(self._store, self._membership.machine, limit))
+        if operations:
+            with self._store.transaction() as connection:
+                connection.execute("update team set pushed = pushed")
+        return operations
 
     def empty_outbox(self, up_to: int) -> None:
         with self._store.transaction() as connection:
@@ -299,8 +361,10 @@ class ChangeCollector:
 
 
 def _iter_outbox(store: Store, machine: str, limit: int) -> Iterator[OutgoingOperation]:
-    for seq, kind, share, audience, digest, signature, body in store.rows(_SELECT_OUTBOX, limit):
-        yield OutgoingOperation(Operation(machine, seq, kind, share, digest, signature, body), tuple(decode(audience)))
+    for seq, kind, share, audience, digest, signature, body, texts in store.rows(_SELECT_OUTBOX, limit):
+        plain = tuple(PlainText(*text) for text in decode(texts)) if texts else ()
+        operation = Operation(machine, seq, kind, share, digest, signature, body)
+        yield OutgoingOperation(operation, tuple(decode(audience)), plain)
 
 
 def _chunk(entries: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

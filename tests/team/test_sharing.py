@@ -182,3 +182,50 @@ def test_leaving_withdraws_and_removes_everything(open_member: OpenMember) -> No
     assert not anna.team.is_member
     with pytest.raises(NotFound, match="no team"):
         anna.team.sync()
+
+
+def test_a_sub_agent_that_was_withdrawn_comes_back_only_with_its_parent(open_member: OpenMember) -> None:
+    anna, ben = open_member("anna"), open_member("ben")
+    trust_all(anna, ben)
+    session = add_session(anna)
+    anna.create_session("s1:delegate:helper")
+    anna.append_message("s1:delegate:helper", "user", [{"type": "text", "text": "Look at the uploader."}])
+    anna.team.share(session)
+    sync_all(anna, ben)
+    anna.team.unshare(anna.sessions.get("s1:delegate:helper"))
+    anna.append_message("s1", "user", [{"type": "text", "text": "Go on."}])
+    sync_all(anna, ben)
+    assert [one.id for one in ben.sessions.newest()] == [shared_id(ben, anna)]
+    anna.team.unshare(session)
+    anna.team.share(session)
+    sync_all(anna, ben)
+    (child,) = ben.sessions.children(shared_id(ben, anna))
+    assert texts(ben, child.id) == ["Look at the uploader."]
+
+
+def test_what_is_not_read_yet_is_held_until_it_is(open_member: OpenMember) -> None:
+    anna = open_member("anna")
+    session = add_session(anna)
+    anna.team.share(session)
+    with anna.transaction() as connection:
+        connection.execute("update sessions set depth = 'text'")
+    for _ in range(2):
+        anna.team.sync()
+        assert [share.held for share in anna.team.status().held] == ["The session is not completely read yet."]
+    with anna.transaction() as connection:
+        connection.execute("update sessions set depth = 'full'")
+    assert anna.team.sync().pushed > 0
+    assert anna.team.status().held == ()
+
+
+def test_what_a_late_member_gets_includes_what_others_changed(open_member: OpenMember) -> None:
+    zoe, ben = open_member("zoe"), open_member("ben")
+    trust_all(zoe, ben)
+    zoe.team.share(add_session(zoe))
+    sync_all(zoe, ben)
+    ben.sessions.set_title(ben.sessions.get(shared_id(ben, zoe)), "A title of Ben")
+    sync_all(zoe, ben)
+    anna = open_member("anna")
+    trust_all(anna, ben, zoe)
+    sync_all(anna, ben, zoe, anna)
+    assert anna.sessions.get(shared_id(anna, zoe)).title == "A title of Ben"

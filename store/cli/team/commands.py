@@ -21,7 +21,7 @@ from store.cli.options import (
 from store.cli.output import Span, TerminalText, format_count
 from store.cli.sharing.leak_options import allow_leaks_option, choose_policy, list_leaks, redact_option
 from store.cli.team.team_json import conflict_to_json, machine_to_json, share_to_json, status_to_json, sync_to_json
-from store.errors import NotFound, StoreError
+from store.errors import StoreError
 from store.model.entry import Json
 from store.model.team import TeamMachine, TeamStatus, TeamSync, ValueConflict
 from store.store import Store
@@ -29,6 +29,7 @@ from store.team.keys import format_fingerprint
 from store.team.server import PasswordNeeded
 
 FOLLOW_SECONDS = 2.0
+PLAIN_TEAM = "This team is plain: its server can read the titles, prompts and answers of the sessions that you share."
 
 
 @click.group(cls=ListGroup, default="status", default_if_no_args=True)
@@ -46,24 +47,31 @@ def team() -> None:
 @team.command()
 @click.argument("address", metavar="postgresql://HOST/NAME")
 @click.option("--name", default="", help="Your name in the team. The name of this computer if you leave it out.")
+@click.option("--plain", is_flag=True, help="Let the server read and search what is said in shared sessions.")
 @json_option
 @with_store
-def join(store: Store, address: str, name: str, as_json: bool) -> None:
+def join(store: Store, address: str, name: str, plain: bool, as_json: bool) -> None:
     """Join the team in a database, or found it there.
 
     Leave the password out of the address: set PGPASSWORD, add it to ~/.pgpass, or type it when you are asked. A typed
     password is sealed with the key file.
+
+    A team that is founded with --plain can be searched on its server: whoever runs the database can read the titles,
+    prompts and answers of shared sessions. All others who join it need --plain, too.
     """
     try:
-        status = store.team.join(address, name)
+        status = store.team.join(address, name, is_plain=plain)
     except PasswordNeeded:
         if not is_interactive():
             raise
-        status = store.team.join(address, name, click.prompt("Password", hide_input=True, err=True))
+        password = click.prompt("Password", hide_input=True, err=True)
+        status = store.team.join(address, name, password, is_plain=plain)
     if as_json:
         output.emit_json({"team": status_to_json(status)})
         return
     output.notify(f"Joined as {status.name}. Your fingerprint: {format_fingerprint(status.machine)}")
+    if status.is_plain:
+        output.notify(PLAIN_TEAM)
     others = [machine for machine in status.machines if not machine.is_own]
     if others:
         output.notify("Compare fingerprints with the others, then run `backscroll team trust NAME FINGERPRINT`.")
@@ -75,13 +83,11 @@ def join(store: Store, address: str, name: str, as_json: bool) -> None:
 @with_store
 def status(store: Store, as_json: bool) -> None:
     """Show what is shared, what waits, and what was refused."""
-    problem = ""
+    result, problem = store.team.status(), ""
     try:
         result = store.team.status(asks_server=True)
-    except NotFound:
-        raise
     except StoreError as error:  # what is known here is shown without the server, too
-        result, problem = store.team.status(), str(error)
+        problem = str(error)
     if as_json:
         output.emit_json({"team": status_to_json(result) | {"problem": problem or None}})
         return
@@ -103,10 +109,13 @@ def _write_status(result: TeamStatus) -> None:
     for reason in result.refused:
         output.write(TerminalText("refused", "bad"), f"  {reason}")
     _write_machines([machine for machine in result.machines if not machine.is_own])
+    if result.is_plain:
+        output.notify(PLAIN_TEAM)
     if result.shares_role:
+        sealed = "" if result.is_plain else "Texts are encrypted all the same. "
         output.notify(
             "The database cannot tell members apart, because they share a role or it may do everything. "
-            "Texts are encrypted all the same. Give each member a role of its own."
+            f"{sealed}Give each member a role of its own."
         )
 
 
@@ -250,7 +259,8 @@ def comment(store: Store, session_id: str, text: str, turn: int | None) -> None:
 def sync(store: Store, follow: bool, as_json: bool) -> None:
     """Send what changed here, and read what others sent."""
     if not follow:
-        result = store.team.sync()
+        with output.progress_bar("Exchanging") as show:
+            result = store.team.sync(show)
         if as_json:
             output.emit_json({"team": sync_to_json(result)})
         else:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from store.model.team import Share, TeamMachine, TeamStatus, TeamSync, ValueConflict
-
-JsonObject = dict[str, Any]
+from store.cli.json_output import JsonObject
+from store.model.team import Share, TeamHit, TeamMachine, TeamStatus, TeamSync, ValueConflict
 
 
 def status_to_json(status: TeamStatus) -> JsonObject:
@@ -20,6 +17,7 @@ def status_to_json(status: TeamStatus) -> JsonObject:
         "waiting": status.waiting,
         "conflicts": status.conflicts,
         "shared_role": status.shares_role,
+        "plain": status.is_plain,
         "held": [{"session": share.session_id, "reason": share.held} for share in status.held],
         "refused": list(status.refused),
         "members": [machine_to_json(machine) for machine in status.machines],
@@ -56,6 +54,19 @@ def sync_to_json(result: TeamSync) -> JsonObject:
         "removed": list(result.ended_sessions),
         "refused": list(result.refused),
         "conflicts": result.conflicts,
+    }
+
+
+def team_hit_to_json(hit: TeamHit) -> JsonObject:
+    return {
+        "session": hit.session_id,
+        "title": hit.title,
+        "owner": hit.owner,
+        "machine": hit.machine,
+        "role": hit.role,
+        "at": hit.at,
+        "snippet": hit.snippet,
+        "highlights": [list(span) for span in hit.highlights],
     }
 
 
