@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -125,14 +125,31 @@ def own_resident_megabytes(pid: int) -> float:
 def resident_megabytes(pid: int) -> float:
     """Return the resident memory of a process and all its descendants."""
     pages = 0
+    for folder in _process_folders(pid):
+        with suppress(OSError):  # a process may end meanwhile
+            pages += int((folder / "statm").read_text().split()[1])
+    return pages * PAGE / 1e6
+
+
+def processor_ticks(pid: int) -> int:
+    """Return the processor time that a process and its descendants have used, in ticks of the system's clock."""
+    ticks = 0
+    for folder in _process_folders(pid):
+        with suppress(OSError):
+            user, system = (folder / "stat").read_text().rpartition(")")[2].split()[11:13]
+            ticks += int(user) + int(system)
+    return ticks
+
+
+def _process_folders(pid: int) -> Iterator[Path]:
+    """Yield the folders in /proc of a process and all its descendants."""
     pending = [str(pid)]
     while pending:
         folder = Path("/proc", pending.pop())
-        with suppress(OSError):  # a process may end meanwhile
-            pages += int((folder / "statm").read_text().split()[1])
+        with suppress(OSError):
             for task in (folder / "task").iterdir():
                 pending += (task / "children").read_text().split()
-    return pages * PAGE / 1e6
+        yield folder
 
 
 def folder_size(folder: Path) -> int:
