@@ -111,3 +111,7 @@ class LeaksFound(Refused):
 
 class ScanFailed(StoreError):
     "The text could not be scanned for leaks."
+
+
+class ScanLocked(ScanFailed, SecretLocked):
+    "The values of secrets cannot be looked for, because they are locked."

@@ -265,6 +265,12 @@ class Backscroll(PrivateApp["ResumePlan"]):
     def show_error(self, error: StoreError) -> None:
         self.notify(sanitize(str(error)), severity="error", timeout=10, markup=False)
 
+    async def unlock_secrets(self) -> bool:
+        """Unlock the secrets of the store that is shown, and return whether they are. Call this in a worker."""
+        from tui.dialogs.secret import unlock_secrets
+
+        return await unlock_secrets(self, self._stores[-1])
+
     def can_edit(self, store: Store) -> bool:
         """Return whether a store takes edits. If it does not, say why, before a person types anything."""
         if store.refusal:

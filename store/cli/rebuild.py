@@ -10,7 +10,13 @@ import click
 
 from store.cli import output
 from store.cli.options import NON_NEGATIVE_INT, json_option, session_id_argument, with_store
-from store.cli.sharing.leak_options import allow_leaks_option, choose_policy, list_leaks, redact_option
+from store.cli.sharing.leak_options import (
+    allow_leaks_option,
+    choose_policy,
+    passphrase_stdin_option,
+    redact_option,
+    run_gated,
+)
 from store.export.checked import check_body
 from store.export.writing import create_file
 from store.model.entry import Json
@@ -34,6 +40,7 @@ from store.text.validate import serialize
 )
 @redact_option
 @allow_leaks_option
+@passphrase_stdin_option
 @json_option
 @with_store
 def rebuild(
@@ -46,6 +53,7 @@ def rebuild(
     path: Path | None,
     redact: bool,
     allow_leaks: bool,
+    passphrase_stdin: bool,
     as_json: bool,
 ) -> None:
     """Print a conversation as the input of a model API.
@@ -61,8 +69,8 @@ def rebuild(
             "".join(f"{line}\n" for line in _report_lines(result)), encoding="utf-8", errors="backslashreplace"
         )
     if path is not None or redact:
-        with list_leaks():
-            result = replace(result, body=check_body(store, result.body, policy))
+        body = result.body
+        result = replace(result, body=run_gated(store, lambda: check_body(store, body, policy), passphrase_stdin))
     if path is not None:
         with create_file(path, replace=False) as file:
             file.write(serialize(result.body) + b"\n")

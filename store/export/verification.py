@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from store.errors import StoreError, Unreadable
+from store.errors import SecretLocked, StoreError, Unreadable
 from store.export.options import EXPORT_FORMATS, ExportOptions
 from store.export.reader import DocumentReader
 from store.export.receipt import FoundReceipt, compute_document_digest, find_receipt, is_unchanged
@@ -87,6 +87,8 @@ def compare_with_store(store: Store, data: bytes, receipt: FoundReceipt) -> Stor
         reader = DocumentReader(store, options, gate=gate, last_seqs=last_seqs)
         with store.snapshot():
             pieces = list(render_export(reader, session))
+    except SecretLocked:  # what was masked then is not known now
+        raise
     except StoreError:
         return "records"
     if {source.session_id: source.sha256 for source in reader.sources.values()} != {

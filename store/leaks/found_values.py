@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from store.errors import Damaged, NotFound
+from store.errors import Damaged, NotFound, StoreError
 from store.leaks.escapes import decode_escapes
 from store.leaks.fingerprint import compute_fingerprint, unescape_value
 from store.leaks.leak_key import read_leak_key
+from store.leaks.scanner import MIN_VALUE_CHARS, OWN_SECRET
 from store.leaks.store_scan import list_field_texts
 from store.model.entry import Entry
 from store.text.validate import encode
@@ -25,12 +26,23 @@ _SELECT_PLACES = """
     from leak_places join leaks on leaks.fingerprint = leak_places.fingerprint
     where leak_places.session = ? order by leak_places.entry_seq
 """
+_SELECT_FACT_SPANS = "select distinct start, length from leak_places where fingerprint = ? and field = 'fact'"
 _SELECT_OTHER_TEXTS = """
     select 'title', own_title || ' ' || agent_title from sessions where key = ?1
     union all select 'system prompt', system_prompt from sessions where key = ?1
     union all select 'summary', text from summaries where session = ?1
     union all select 'note', text from notes where session = ?1
+    union all select 'fact', text from facts where session = ?1
 """
+
+
+def read_own_values(store: Store) -> dict[str, str]:
+    """Return the values of the store's own secrets, as they may be shown. While they are locked, none is known."""
+    try:
+        values = [value for value in store.secrets.all_values() if len(value) >= MIN_VALUE_CHARS]
+    except StoreError:
+        return {}
+    return {form: OWN_SECRET for value in values for form in _list_forms(value)}
 
 
 def read_found_values(store: Store, session: int) -> dict[str, str]:
@@ -58,10 +70,21 @@ def read_found_values(store: Store, session: int) -> dict[str, str]:
     return values
 
 
+def find_fact_with(store: Store, fingerprint: str, session: int | None) -> int | None:
+    """Return the number of the newest fact of a session that has a value, or None."""
+    key = read_leak_key(store)
+    spans = store.rows(_SELECT_FACT_SPANS, fingerprint)
+    for number, text in store.rows("select id, text from facts where session is ? order by id desc", session):
+        values = (text[start : start + length] for start, length in spans)
+        if any(value and compute_fingerprint(key, value) == fingerprint for value in values):
+            return int(number)
+    return None
+
+
 def _list_forms(value: str) -> list[str]:
-    """Return a value as it may be in a text: plain, and in a JSON string inside of the text."""
+    """Return a value as it may be in a text: plain, in a JSON string inside of the text, and in a title on one line."""
     forms = unescape_value(value)
-    return [*forms, *(encode(form).decode()[1:-1] for form in forms)]
+    return [*forms, *(encode(form).decode()[1:-1] for form in forms), *(" ".join(form.split()) for form in forms)]
 
 
 def _list_entry_texts(store: Store, session: int, seq: int) -> Iterator[tuple[str, str]]:

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from store.errors import LeaksFound, ScanFailed, StoreError
+from store.errors import LeaksFound, ScanFailed, ScanLocked, SecretLocked, StoreError
+from store.leaks.overlaps import group_overlaps
 from store.leaks.rules import Tier
-from store.leaks.scanner import MAX_SECRET_BYTES, Match, Scanner, load_scanner, mask
+from store.leaks.scanner import MAX_SECRET_BYTES, Match, Scanner, drop_overlaps, load_scanner, mask
 from store.model.entry import Json
 
 if TYPE_CHECKING:
@@ -68,18 +69,17 @@ class LeakGate:
         """
         self._texts += 1
         self._characters += len(text)
-        context = f"{name}: " if name else ""
-        matches = self._scanner.scan(context + text) if text else []
-        pieces, end = [], 0
-        for match in matches:
-            start, stop = match.start - len(context), match.end - len(context)
-            if start < 0:  # it is in the name, which is checked by itself
-                continue
-            leak = self._remember(match, text[start:stop])
-            if self.policy == "redact" and match.tier in MASKED_TIERS:
-                pieces += [text[end:start], f"[redacted: {leak.rule} #{leak.number}]"]
-                end = stop
-        return "".join([*pieces, text[end:]])
+        context = f"{name}: " if name else ""  # what is in the name is found when that is checked by itself
+        matches = self._scanner.scan(context + text, with_overlaps=True) if text else []
+        in_text = [match.move(-len(context)) for match in matches if match.start >= len(context)]
+        pieces, position = [], 0
+        for start, end, group in group_overlaps(in_text):
+            leaks = [self._remember(match, text[match.start : match.end]) for match in drop_overlaps(group)]
+            surest = min(leaks, key=lambda leak: leak.tier.rank)
+            if self.policy == "redact" and surest.tier in MASKED_TIERS:
+                pieces += [text[position:start], f"[redacted: {surest.rule} #{surest.number}]"]
+                position = end
+        return "".join([*pieces, text[position:]])
 
     def check_json(self, value: Json, name: str = "") -> Json:
         """Return a JSON value with every text in it checked, also the names of fields."""
@@ -154,7 +154,8 @@ def open_gate(store: Store, policy: LeakPolicy) -> LeakGate:
         unknown = ""
     except StoreError as error:
         if policy != "allow":
-            raise ScanFailed(
+            refusal = ScanLocked if isinstance(error, SecretLocked) else ScanFailed
+            raise refusal(
                 f"{error} So the values of your secrets cannot be looked for. Unlock them, or allow leaks."
             ) from None
         values, unknown = (), "The values of your secrets were not looked for, because they are locked."

@@ -6,11 +6,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from store.errors import BadValue, NotFound
-from store.leaks.found_values import read_found_values
+from store.leaks.found_values import find_fact_with, read_found_values, read_own_values
 from store.leaks.masking import LeakMask
 from store.leaks.rules import Tier
 from store.leaks.scanner import mask
 from store.leaks.store_scan import StoreScan
+from store.model.knowledge import Fact
 from store.model.leak import Leak, LeakPlace
 from store.model.session import entry_id
 from store.text.validate import encode, utc_timestamp, validate_text
@@ -89,9 +90,21 @@ class Leaks:
         keys = encode([session.key for session in sessions]).decode()
         return self._store.rows(f"{_SELECT_PLACES} {_IN_SESSIONS} {_IN_ORDER}", keys)
 
-    def read_mask(self, session: int) -> LeakMask:
-        """Return what hides the values that were found in a session. It is false if there are none."""
-        return LeakMask(read_found_values(self._store, session))
+    def read_mask(self, *sessions: int) -> LeakMask:
+        """Return what hides the values that were found in some sessions, and those of the store's own secrets.
+
+        It is false if there are none.
+        """
+        values = read_own_values(self._store)
+        for session in sessions:
+            values |= read_found_values(self._store, session)
+        return LeakMask(values)
+
+    def find_fact(self, fingerprint: str, session_id: str | None) -> Fact | None:
+        """Return the newest fact of a session, or of none, that has a value; None if none has it any more."""
+        session = self._store.sessions.get(session_id).key if session_id else None
+        number = find_fact_with(self._store, fingerprint, session)
+        return self._store.facts.get(number) if number is not None else None
 
     def find(self, fingerprint: str) -> str:
         """Return the complete fingerprint of a leak that begins so."""

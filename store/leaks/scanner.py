@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Protocol
 
 from store.errors import ScanFailed
@@ -49,6 +49,9 @@ class Match:
     tier: Tier
     start: int
     end: int
+
+    def move(self, by: int) -> Match:
+        return Match(self.rule, self.tier, self.start + by, self.end + by)
 
 
 class Engine(Protocol):
@@ -156,16 +159,20 @@ class Scanner:
         """Say which rules were not used, or nothing if all were."""
         return describe_limits(is_complete=self.is_complete)
 
-    def scan(self, text: str) -> list[Match]:
+    def scan(self, text: str, *, with_overlaps: bool = False) -> list[Match]:
         """Return the secrets in a text, in order. Their positions count characters."""
         data = _encode(text)
-        matches = self.scan_bytes(data)
+        matches = self.scan_bytes(data, with_overlaps=with_overlaps)
         return matches if len(data) == len(text) else list(_count_characters(data, matches))
 
-    def scan_bytes(self, data: bytes) -> list[Match]:
-        """Return the secrets in UTF-8 text, in order. Their positions count bytes."""
+    def scan_bytes(self, data: bytes, *, with_overlaps: bool = False) -> list[Match]:
+        """Return the secrets in UTF-8 text, in order. Their positions count bytes.
+
+        Of matches that overlap, only the surest is returned, unless all are asked for.
+        """
         try:
-            return _drop_overlaps(list(self._find_matches(data)))
+            found = list(self._find_matches(data))
+            return sorted(found, key=attrgetter("start")) if with_overlaps else drop_overlaps(found)
         except MemoryError:
             raise
         except Exception as error:
@@ -282,7 +289,7 @@ def _is_boundary(data: bytes, start: int) -> bool:
     return start > 1 and data[start - 1] in _ESCAPES and data[start - 2] == 0x5C
 
 
-def _drop_overlaps(matches: list[Match]) -> list[Match]:
+def drop_overlaps(matches: list[Match]) -> list[Match]:
     """Keep the surest of the matches that overlap, and the longest of equally sure ones."""
     kept: list[Match] = []
     for match in sorted(matches, key=lambda match: (match.start, match.tier.rank, -match.end)):
@@ -299,8 +306,7 @@ def _count_characters(data: bytes, matches: list[Match]) -> Iterator[Match]:
         characters += len(data[position : match.start].decode("utf-8", "surrogatepass"))
         length = len(data[match.start : match.end].decode("utf-8", "surrogatepass"))
         yield Match(match.rule, match.tier, characters, characters + length)
-        characters += length
-        position = match.end
+        position = match.start
 
 
 def _encode(text: str) -> bytes:

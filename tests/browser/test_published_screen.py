@@ -49,6 +49,25 @@ def listed_names(one: ScreenDriver) -> list[str]:
     return str(one.pilot.app.screen.query_one("#offers", Static).content).split("\n")
 
 
+async def test_publishing_asks_for_the_passphrase_of_the_secrets(store: Store, session: Session, folder: Path) -> None:
+    """The gate looks for the values of secrets, too."""
+    store.secrets.set(session, "word", "tK7wq93ZbLx8Vd")
+    store.secrets.use_passphrase("open sesame")
+    store.secrets.lock()
+    async with open_screen(store, make_screen(store, session)) as one:
+        await one.wait_for_text("Press a to publish one.")
+        await one.press("a")
+        await one.wait_for_text("Publish a file")
+        await one.press(*"report.txt", "enter")
+        await one.wait_for_text("Unlock the secrets")
+        await one.press("escape")
+        await one.wait_for_text("Publish a file", "The secrets are locked.")
+        await one.press("enter")
+        await one.wait_for_text("Unlock the secrets")
+        await one.press(*"open sesame", "enter")
+        await one.wait_for_text("Published files · 1", "12 bytes")
+
+
 # ── listing ───────────────────────────────────────────────────────────────────────────────────────
 
 

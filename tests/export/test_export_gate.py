@@ -145,7 +145,7 @@ def test_a_scan_that_fails_refuses_the_export(store: Store, tmp_path: Path, monk
     session, folder = add_export_session(store), tmp_path / "out"
     folder.mkdir()
 
-    def fail(self: Scanner, text: str) -> object:
+    def fail(self: Scanner, text: str, **options: bool) -> object:
         raise ScanFailed("A text could not be scanned.")
 
     monkeypatch.setattr(Scanner, "scan", fail)
@@ -207,6 +207,34 @@ def test_publish_has_the_same_gate(store: Store, tmp_path: Path) -> None:
     assert cli("publish", "s1", str(folder / "notes.txt"), "--allow-leaks").status == 0
     assert cli("publish", "s1", str(folder / "clean.txt")).status == 0
     assert len(store.published.list_published()) == 2
+
+
+def test_the_gate_asks_for_the_passphrase_of_the_secrets(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("Say tK7wq93ZbLx8Vd to nobody.\n")
+    store.create_session("s1", cwd=str(tmp_path))
+    store.append_message("s1", "user", "Hello")
+    store.set_secret("s1", "word", "tK7wq93ZbLx8Vd")
+    store.secrets.use_passphrase("open sesame")
+    cli = CommandLine(store.path)
+    commands = {
+        "publish": ["publish", "s1", str(tmp_path / "notes.txt")],
+        "export": ["export", "s1", "--as", "html", "-o", str(tmp_path / "x.html")],
+        "rebuild": ["rebuild", "s1", "--as", "chat", "-o", str(tmp_path / "x.json")],
+    }
+    for command in commands.values():
+        assert "Use --passphrase-stdin" in cli(*command).err
+    assert [path.name for path in tmp_path.glob("x.*")] == []
+    refused = cli(*commands["publish"], "--passphrase-stdin", stdin="open sesame\n")
+    assert "own-secret" in refused.err
+    assert cli(*commands["publish"], "--allow-leaks").status == 0
+    for name in ("export", "rebuild"):
+        assert cli(*commands[name], "--passphrase-stdin", stdin="open sesame\n").status == 0
+    assert len(list(tmp_path.glob("x.*"))) == 2
+    masked = ["export", "s1", "--as", "markdown", "--redact", "-o", str(tmp_path / "masked.md")]
+    assert cli(*masked, "--passphrase-stdin", stdin="open sesame\n").status == 0
+    assert "Use --passphrase-stdin" in cli("verify", str(tmp_path / "masked.md")).err
+    checked = cli("verify", str(tmp_path / "masked.md"), "--passphrase-stdin", stdin="open sesame\n")
+    assert "It is a true excerpt" in checked.out
 
 
 def test_half_of_a_secret_is_not_shown_in_the_line_of_a_call(store: Store, tmp_path: Path) -> None:

@@ -9,9 +9,13 @@ import pytest
 from store.conversations.timeline import Timelines
 from store.errors import KeyFileUnsafe, SecretLocked
 from store.leaks.fingerprint import compute_fingerprint
+from store.leaks.gate import LeakGate
 from store.leaks.leak_key import read_leak_key
+from store.leaks.masking import LeakMask
+from store.leaks.redaction.replacer import LeakedValue, Replacer, Spellings, ValueRedactor, ValueRestorer
 from store.leaks.rule_table import RULES_BY_ID
-from store.leaks.scanner import mask
+from store.leaks.rules import MASK
+from store.leaks.scanner import OWN_SECRET, load_scanner, mask
 from store.model.entry import NewEntry, NewRecord, Text, Thinking, ToolCall, ToolResult
 from store.model.leak import Leak
 from store.model.session import Session
@@ -62,10 +66,10 @@ def test_a_mask_hides_every_leak_of_a_session(store: Store, leaky: Session) -> N
     entries = list(store.chains.entries(leaky.key))
     assert set(scan(store)) >= {"groq-key", "slack-bot-token", "stripe-secret-key", "rsa-private-key"}
     masks = store.leaks.read_mask(leaky.key)
-    turns = [masks.mask_turn(turn) for turn in Timelines(store).load_turns(leaky.key, [0, 1])]
+    turns = masks.mask(Timelines(store).load_turns(leaky.key, [0, 1]))
     records = [masks.mask_record(store.records.get(entry.record)) for entry in entries if entry.record is not None]
-    outline = masks.mask_outline(Timelines(store).load_outline(leaky.key))
-    shown = repr([turns, records, outline, masks.mask_session(leaky)])
+    outline = masks.mask(Timelines(store).load_outline(leaky.key))
+    shown = repr([turns, records, outline, masks.mask(leaky)])
     assert [value for value in VALUES if value in shown] == []
     assert masks.pattern.search(shown)
     assert all(isinstance(json.loads(record), dict) for record in records)
@@ -76,7 +80,33 @@ def test_the_beginning_of_a_value_is_hidden_where_a_text_is_cut_off(store: Store
     scan(store)
     masks = store.leaks.read_mask(leaky.key)
     assert masks.mask_beginning(f"use {AWS_KEY[:9]}") == f"use {mask('aws-access-key')}"
+    assert masks.mask_beginning(f"use {AWS_KEY[:9]}…") == f"use {mask('aws-access-key')}…"
     assert masks.mask_beginning("use all of it") == "use all of it"
+    cut = leaky._replace(own_title=f"use {AWS_KEY[:10]}", first_prompt=" ".join(PRIVATE_KEY.split())[:60])
+    assert masks.mask(cut).own_title == f"use {mask('aws-access-key')}"
+    assert masks.mask(cut).first_prompt == PRIVATE_KEY.splitlines()[0] + f" {MASK}"
+
+
+def test_all_of_what_overlaps_is_hidden(store: Store) -> None:
+    first, second = "tK7wq93ZbLx8Vd", "Lx8Vd2YmRs5Np4"
+    text, all_of_it = f"say {first[:-5]}{second}!", f"{first[:-5]}{second}"
+    assert LeakMask({first: OWN_SECRET, second: OWN_SECRET}).mask_text(text) == f"say {MASK}!"
+    gate = LeakGate(load_scanner([first, second]), "redact")
+    assert gate.check(text) == f"say [redacted: {OWN_SECRET} #1]!"
+    assert gate.check(f"ä {first} ä {second} ä") == f"ä [redacted: {OWN_SECRET} #1] ä [redacted: {OWN_SECRET} #2] ä"
+    values = [LeakedValue("1", OWN_SECRET, first), LeakedValue("2", OWN_SECRET, second)]
+    spellings = Spellings()
+    redactor = ValueRedactor(Replacer(values, lambda _: ()), spellings)
+    redacted, _ = redactor.redact(text.encode())
+    assert redacted == f"say {values[0].replacement.decode()}!".encode()
+    assert ValueRestorer(redactor.spans, values, spellings).restore(redacted)[0] == text.encode()
+    assert all_of_it.encode() in spellings.by_fingerprint["1"]
+
+
+def test_own_secrets_are_hidden_in_sessions_without_leaks(store: Store) -> None:
+    session = store.sessions.create("plain")
+    store.secrets.set(session, "token", "tK7wq93ZbLx8Vd")
+    assert store.leaks.read_mask(session.key).mask({"a": ["is tK7wq93ZbLx8Vd"]}) == {"a": [f"is {MASK}"]}
 
 
 def test_a_session_without_leaks_has_no_mask(store: Store) -> None:

@@ -127,7 +127,7 @@ def test_values_of_own_secrets_are_found_where_json_spells_them_otherwise(store:
     store.secrets.set(session, "phrase", value)
     leak = scan(store)["own-secret"]
     assert {place.field for place in leak.places} == {"text", "note"}
-    assert value not in repr(store.leaks.read_mask(session.key).mask_json(f"say {value}!"))
+    assert value not in repr(store.leaks.read_mask(session.key).mask(f"say {value}!"))
 
 
 def test_ignore_and_rotated_are_edits_that_can_be_undone(store: Store) -> None:

@@ -24,8 +24,6 @@ from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.tables.link_table import LinkTable
 from tui.widgets.text_view import AutoHeightText
 
-OUTSIDE = "Open this file in your editor? It is outside the folder of the session."
-
 
 class LinkPickerDialog(ModalScreen[LinkTarget | None]):
     """Returns the link to open."""
@@ -137,7 +135,7 @@ class AddressDialog(LinkDialog):
 
 
 class OutsidePathDialog(LinkDialog):
-    """Returns whether a file should be opened that is outside the folder of its session."""
+    """Returns whether a file should be opened, for example one that is outside the folder of its session."""
 
-    def __init__(self, target: LinkTarget, real_path: str) -> None:
-        super().__init__(OUTSIDE, render_outside_path(target, real_path), (target.path, "the path"))
+    def __init__(self, target: LinkTarget, real_path: str, question: str) -> None:
+        super().__init__(question, render_outside_path(target, real_path), (target.path, "the path"))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -13,7 +14,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from store.errors import ChangedMeanwhile, StoreError
+from store.errors import ChangedMeanwhile, SecretLocked, StoreError
 from store.text.sanitize import one_line, sanitize
 from tui.dialogs.external_editor import edit_in_external_editor
 from tui.dialogs.layout import DIALOG_CSS, VERTICAL_BREAKPOINTS
@@ -24,6 +25,8 @@ from tui.workers import threaded
 
 if TYPE_CHECKING:
     from textual.widgets import TextArea
+
+    from tui.app import Backscroll
 
 SaveText = Callable[[str], object]
 """Saves the text in the store. It runs in a thread; the dialog shows a StoreError next to the field."""
@@ -42,6 +45,8 @@ def describe_conflict(conflict: ChangedMeanwhile) -> str:
 
 class TextDialog(ModalScreen[str | None]):
     """Returns the text after the store has saved it, or None if the person leaves the dialog."""
+
+    app: Backscroll
 
     DEFAULT_CSS = "TextDialog {" + DIALOG_CSS + "}"
     VERTICAL_BREAKPOINTS = VERTICAL_BREAKPOINTS
@@ -113,10 +118,19 @@ class TextDialog(ModalScreen[str | None]):
             self._save(text)
         except ChangedMeanwhile as conflict:
             self.app.call_from_thread(self.show_error, f"{describe_conflict(conflict)}\nSave again to overwrite it.")
+        except SecretLocked as locked:
+            self.app.call_from_thread(self._unlock_and_save, locked)
         except StoreError as error:
             self.app.call_from_thread(self.show_error, str(error))
         else:
             self.app.call_from_thread(self.dismiss, text)
+
+    @work(exclusive=True, group="unlock")
+    async def _unlock_and_save(self, locked: SecretLocked) -> None:
+        """Ask for the passphrase, because saving needs the values of secrets, and save again."""
+        self.show_error(str(locked))
+        if await self.app.unlock_secrets():
+            self.submit()
 
     def show_error(self, reason: str) -> None:
         """Show next to the field why the text was not saved."""

@@ -18,6 +18,7 @@ from tui.workers import run_in_thread
 if TYPE_CHECKING:
     from tui.app import Backscroll
 
+OUTSIDE = "Open this file in your editor? It is outside the folder of the session."
 NO_LINKS = "No path or address in this item."
 
 
@@ -37,6 +38,10 @@ class LinkOpener:
             self._app.call_from_thread(self._choose, targets)
 
         run_in_thread(self._node, find, group="links", exclusive=True)
+
+    def open_file(self, path: str, line: int | None, question: str) -> None:
+        """Open a file at a line if it can be opened, and the person answers the question with yes."""
+        self._examine_path(LinkTarget(Link(path, line), path), question)
 
     def _choose(self, targets: list[LinkTarget]) -> None:
         openable = [target for target in targets if not target.problem]
@@ -59,7 +64,7 @@ class LinkOpener:
 
     # ── paths ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _examine_path(self, target: LinkTarget) -> None:
+    def _examine_path(self, target: LinkTarget, question: str = OUTSIDE) -> None:
         """Open a file in the folder of the session. Any other is shown first, because an agent may name any file."""
         try:
             check_openable(target.path)
@@ -69,16 +74,16 @@ class LinkOpener:
         if is_inside(target.path, self._cwd):
             self._edit(target)
         else:
-            self._show_path(target)
+            self._show_path(target, question)
 
-    def _show_path(self, target: LinkTarget) -> None:
+    def _show_path(self, target: LinkTarget, question: str) -> None:
         from tui.dialogs.links import OutsidePathDialog
 
         def go_on(sure: bool | None) -> None:
             if sure:
                 self._edit(target)
 
-        self._app.push_screen(OutsidePathDialog(target, os.path.realpath(target.path)), go_on)
+        self._app.push_screen(OutsidePathDialog(target, os.path.realpath(target.path), question), go_on)
 
     def _edit(self, target: LinkTarget) -> None:
         """Open a file in the editor. It is checked again, because it may have been replaced since it was shown."""

@@ -102,11 +102,15 @@ class ChangesScreen(Screen[str | None]):
 
     class ChangesLoaded(DataMessage):
         changes: SessionChanges
+        session: Session
+        "Is the session as it is shown."
 
-    def __init__(self, store: Store, session: Session) -> None:
+    def __init__(self, store: Store, session: Session, *, is_masked: bool = False) -> None:
+        """Show the changes of a session. With `is_masked`, leaks are hidden."""
         super().__init__()
         self._store = store
         self._session = session
+        self._is_masked = is_masked
         self._changes = SessionChanges()
         self._shown_file: ChangedFile | None = None
         self._is_loading = True
@@ -134,11 +138,19 @@ class ChangesScreen(Screen[str | None]):
         from store.conversations.session_changes import read_session_changes
 
         with cancel_when(self._store, lambda: not self.is_attached):
-            self.post_message(self.ChangesLoaded(read_session_changes(self._store, self._session)))
+            changes, session = read_session_changes(self._store, self._session), self._session
+            if self._is_masked:
+                mask = self._store.leaks.read_mask(session.key, *self._list_sub_agents(changes))
+                changes, session = mask.mask(changes), mask.mask(session)
+            self.post_message(self.ChangesLoaded(changes, session))
+
+    def _list_sub_agents(self, changes: SessionChanges) -> set[int]:
+        ids = {change.session_id for file in changes.files for change in file.changes}
+        return {self._store.sessions.get(session_id).key for session_id in ids - {self._session.id}}
 
     @on(ChangesLoaded)
     def _show_changes(self, loaded: ChangesLoaded) -> None:
-        self._changes = loaded.changes
+        self._changes, self._session = loaded.changes, loaded.session
         self._is_loading = False
         self.nothing.update(Content.styled(NO_CHANGES, MUTED))
         self.set_class(not loaded.changes.files, "-nothing")

@@ -31,6 +31,7 @@ from tui.widgets.tool_call_pane import ToolCallPane
 from tui.workers import threaded
 
 if TYPE_CHECKING:
+    from store.leaks.masking import LeakMask
     from store.store import Store
     from tui.app import Backscroll
 
@@ -104,12 +105,13 @@ class CompactionScreen(Screen["Session | str | None"]):
     class CompactionsLoaded(DataMessage):
         compactions: Sequence[Compaction]
 
-    def __init__(self, store: Store, session: Session, seq: int | None = None) -> None:
-        """Show the compaction with that seq, or else the last one."""
+    def __init__(self, store: Store, session: Session, seq: int | None = None, mask: LeakMask | None = None) -> None:
+        """Show the compaction with that seq, or else the last one. The mask hides leaks, if there is one."""
         super().__init__()
         self._store = store
         self._session = session
         self._seq = seq
+        self._mask = mask
         self._compactions: Sequence[Compaction] = ()
         self._index = 0
 
@@ -125,7 +127,8 @@ class CompactionScreen(Screen["Session | str | None"]):
 
     @threaded(group="read")
     def _load_compactions(self) -> None:
-        self.post_message(self.CompactionsLoaded(list_compactions(self._store, self._session)))
+        compactions = list_compactions(self._store, self._session)
+        self.post_message(self.CompactionsLoaded(self._mask.mask(compactions) if self._mask else compactions))
 
     @on(CompactionsLoaded)
     def _accept_compactions(self, loaded: CompactionsLoaded) -> None:

@@ -17,6 +17,7 @@ from textual.widgets import Static
 from store.database.cancel import cancel_when
 from store.errors import StoreError
 from store.formats.comparison import Comparison, format_unified
+from store.model.session import Session
 from store.sources import source_label
 from tui.messages import Copy, DataMessage
 from tui.render.diffs.comparison import render_comparison_heading, render_sections
@@ -82,10 +83,14 @@ class ComparisonScreen(Screen[str | None]):
         done: int
         total: int
 
-    def __init__(self, store: Store, left: str, right: str) -> None:
-        """Compare what two references name. `store.conversations.comparison` says what they can be."""
+    def __init__(self, store: Store, left: str, right: str, *, is_masked: bool = False) -> None:
+        """Compare what two references name. `store.conversations.comparison` says what they can be.
+
+        With `is_masked`, leaks are hidden.
+        """
         super().__init__()
         self._store = store
+        self._is_masked = is_masked
         self._references = left, right
         self._comparison: Comparison | None = None
         self._origins: Sequence[str] = ()
@@ -112,19 +117,21 @@ class ComparisonScreen(Screen[str | None]):
         try:
             with cancel_when(self._store, lambda: not self.is_attached):
                 comparison = compare(self._store, left, right, progress=report)
-                origins = [self._describe_origin(reference) for reference in (left, right)]
+                sessions = [self._find_session(reference) for reference in (left, right)]
+                if self._is_masked:
+                    mask = self._store.leaks.read_mask(*(session.key for session in sessions if session))
+                    comparison = mask.mask(comparison)
+                origins = [_describe_origin(session) for session in sessions]
                 self.post_message(self.Compared((left, right), comparison, origins))
         except StoreError as error:
             self.app.call_from_thread(self._fail, error)
 
-    def _describe_origin(self, reference: str) -> str:
-        """Return the agent and the time of the session that is compared, or of which a part is."""
+    def _find_session(self, reference: str) -> Session | None:
+        """Return the session that is compared, or of which a part is. A fact, for example, has none."""
         session_id, sign, _ = reference.rpartition("#")
         with suppress(StoreError):
-            session = self._store.sessions.get(session_id if sign else reference)
-            time = parse_time(session.updated_at)
-            return source_label(session.source) + (f" · {time:%Y-%m-%d %H:%M}" if time else "")
-        return ""
+            return self._store.sessions.get(session_id if sign else reference)
+        return None
 
     def _fail(self, error: StoreError) -> None:
         self.dismiss(None)
@@ -233,3 +240,11 @@ class ComparisonScreen(Screen[str | None]):
 
     def action_go(self) -> None:
         self.dismiss(self._current_entry)
+
+
+def _describe_origin(session: Session | None) -> str:
+    """Return the agent and the time of a session."""
+    if session is None:
+        return ""
+    time = parse_time(session.updated_at)
+    return source_label(session.source) + (f" · {time:%Y-%m-%d %H:%M}" if time else "")

@@ -130,6 +130,7 @@ class ConversationPane(Horizontal):
         """Asks to go to an entry of any session."""
 
         entry: str
+        is_masked: bool
 
     class SessionForked(DataMessage):
         """Says that the session was forked."""
@@ -219,7 +220,7 @@ class ConversationPane(Horizontal):
     @property
     def shown_session(self) -> Session | None:
         """The session as its heading shows it: without leaks if they are hidden."""
-        return self._mask.mask_session(self.session) if self._mask and self.session else self.session
+        return self._mask.mask(self.session) if self._mask else self.session
 
     def is_open(self, key: int, query: Query | None = None) -> bool:
         """Whether this session is open, at the hits of the query if there is one."""
@@ -284,7 +285,7 @@ class ConversationPane(Horizontal):
     @threaded(group="turns")
     def _load_turns(self, key: int, request: TimelinePane.TurnsRequested, mask: LeakMask | None) -> None:
         turns = self._timelines.load_turns(key, request.turns)
-        self.post_message(self.TurnsLoaded(request, list(map(mask.mask_turn, turns)) if mask else turns))
+        self.post_message(self.TurnsLoaded(request, mask.mask(turns) if mask else turns))
 
     @threaded(group="render")
     def _render_item(self, request: TimelinePane.RenderingRequested) -> None:
@@ -322,7 +323,7 @@ class ConversationPane(Horizontal):
         self._mask = mask
         self.timeline_pane.show(
             self.shown_session or loaded.session,
-            mask.mask_outline(loaded.timeline) if mask else loaded.timeline,
+            mask.mask(loaded.timeline) if mask else loaded.timeline,
             at=loaded.at_entry,
             highlight=mask.pattern if mask else loaded.highlight_pattern,
             follow=loaded.is_update,
@@ -454,12 +455,13 @@ class ConversationPane(Horizontal):
         item = self.timeline_pane.timeline_view.current_item
         if self.session is None or item is None:
             return
+        shown = item.note  # its text may be masked
         notes = [note for note in self._shown_notes if note.entry_seq in item.entry_seqs]
         open_note_dialog(
             self.screen,
             self._store,
             self.session,
-            [item.note] if item.note else notes,
+            [note for note in self._shown_notes if note.id == shown.id] if shown else notes,
             entry_seq=item.entry.seq,
             place=describe_place(item),
             show=self._await_note,
@@ -493,7 +495,8 @@ class ConversationPane(Horizontal):
         from tui.screens.compaction import CompactionScreen
 
         if self.session is not None:
-            self.app.push_screen(CompactionScreen(self._store, self.session, seq), self._leave_compactions)
+            screen = CompactionScreen(self._store, self.session, seq, self._mask)
+            self.app.push_screen(screen, self._leave_compactions)
 
     def _leave_compactions(self, result: Session | str | None) -> None:
         if isinstance(result, Session):
@@ -510,13 +513,13 @@ class ConversationPane(Horizontal):
     def _copy_from_call(self, request: TimelinePane.CopyRequested) -> None:
         request.stop()
         if self.session is not None:
-            self._copy_call_part(self.session, request)
+            self._copy_call_part(self.session, request, self._mask)
 
     @threaded(group="copy")
-    def _copy_call_part(self, session: Session, request: TimelinePane.CopyRequested) -> None:
+    def _copy_call_part(self, session: Session, request: TimelinePane.CopyRequested, mask: LeakMask | None) -> None:
         from tui.screens.call_copies import copy_call_part
 
-        copy_call_part(self, self._store, session, request.call, request.part)
+        copy_call_part(self, self._store, session, request.call, request.part, mask)
 
     @on(TimelinePane.PictureRequested)
     def _open_picture(self, request: TimelinePane.PictureRequested) -> None:
@@ -529,24 +532,25 @@ class ConversationPane(Horizontal):
         from tui.screens.inspector import InspectorScreen
 
         if self.session is not None:
-            screen = InspectorScreen(self._store, self.session, call, self.app.settings.pane_sizes)
+            screen = InspectorScreen(self._store, self.session, call, self.app.settings.pane_sizes, self._mask)
             self.app.push_screen(screen, self._open_at_entry)
 
     def _open_at_entry(self, entry: str | None) -> None:
         if entry is not None and self.session is not None:
-            self.open(self.session, at_entry=entry)
+            self.open(self.session, at_entry=entry, is_masked=self.is_masked)
 
     def action_calls(self) -> None:
         if self.session is not None:
-            self._load_calls(self.session)
+            self._load_calls(self.session, self._mask)
 
     @threaded(exclusive=True, group="calls")
-    def _load_calls(self, session: Session) -> None:
+    def _load_calls(self, session: Session, mask: LeakMask | None) -> None:
         from store.conversations import tool_calls
         from tui.render.inspection.tool_call_details import build_call_rows
 
         calls = tool_calls.iter_session_calls(self._store, session.key)
-        self.post_message(self.CallListLoaded(build_call_rows(calls, session.cwd)))
+        shown = map(mask.mask, calls) if mask else calls
+        self.post_message(self.CallListLoaded(build_call_rows(shown, session.cwd)))
 
     @on(CallListLoaded)
     async def _open_call_picker(self, loaded: CallListLoaded) -> None:
@@ -567,12 +571,13 @@ class ConversationPane(Horizontal):
         from tui.screens.changes import ChangesScreen
 
         if self.session is not None:
-            self.app.push_screen(ChangesScreen(self._store, self.session), self._go_to_entry)
+            screen = ChangesScreen(self._store, self.session, is_masked=self.is_masked)
+            self.app.push_screen(screen, self._go_to_entry)
 
     def _go_to_entry(self, entry: str | None) -> None:
         """Go to an entry of this session, or of one of its sub-agents."""
         if entry is not None:
-            self.post_message(self.EntryRequested(entry))
+            self.post_message(self.EntryRequested(entry, self.is_masked))
 
     @property
     def selected_seq(self) -> int | None:

@@ -78,11 +78,11 @@ class FactsScreen(FactEditScreen):
         line: FactRow
         edits: Sequence[Edit]
 
-    def __init__(self, store: Store, clock: Clock, *, fact_id: int | None = None) -> None:
+    def __init__(self, store: Store, clock: Clock, *, fact_id: int | None = None, with_retired: bool = False) -> None:
         super().__init__(store, clock)
         self.scope = ALL_SCOPES
         self.focused_fact_id = fact_id
-        self._shows_retired = False
+        self._shows_retired = with_retired
         self._loaded = self.FactsLoaded(0, (), (GLOBAL_SCOPE,), 0, DEFAULT_MAX_LINES)
         self._line_limit: int | None = None
         self._history_generation = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -38,8 +38,11 @@ from tui.widgets.tool_call_pane import ToolCallPane
 from tui.workers import threaded
 
 if TYPE_CHECKING:
+    from store.leaks.masking import LeakMask
     from store.store import Store
     from tui.app import Backscroll
+
+T = TypeVar("T")
 
 WIDE_WIDTH = 100
 """The width from which the result stands beside the arguments, not below them."""
@@ -131,13 +134,20 @@ class InspectorScreen(Screen[str | None]):
         "Is None if the call edits no file."
 
     def __init__(
-        self, store: Store, session: Session, call_key: int, pane_sizes: Mapping[str, float] | None = None
+        self,
+        store: Store,
+        session: Session,
+        call_key: int,
+        pane_sizes: Mapping[str, float] | None = None,
+        mask: LeakMask | None = None,
     ) -> None:
+        """Show a call of the session. The mask hides leaks, if there is one."""
         super().__init__()
         self._pane_sizes = pane_sizes or {}
         self._store = store
         self._session = session
         self._call_key = call_key
+        self._mask = mask
         self._generation = 0
         self._calls: Sequence[ToolCallRow] = ()
         self._loaded: InspectorScreen.CallLoaded | None = None
@@ -169,18 +179,18 @@ class InspectorScreen(Screen[str | None]):
         from store.conversations import tool_calls
 
         found = tool_calls.iter_session_calls(self._store, self._session.key)
-        self.post_message(self.SessionCallsLoaded(build_call_rows(found, self._session.cwd)))
+        self.post_message(self.SessionCallsLoaded(build_call_rows(map(self._hide_leaks, found), self._session.cwd)))
 
     @threaded(exclusive=True, group="read")
     def _load_call(self, key: int, generation: int) -> None:
         from store.conversations import tool_calls
 
         with cancel_when(self._store, lambda: generation != self._generation):
-            call = tool_calls.get_call(self._store, key)
+            call = self._hide_leaks(tool_calls.get_call(self._store, key))
             exit_code = find_exit_code(call.result)
             changed_lines = count_changed_lines(call.name, call.arguments)
             record = (
-                tool_calls.load_result_record(self._store, self._session.key, call)
+                self._hide_leaks(tool_calls.load_result_record(self._store, self._session.key, call))
                 if exit_code is None or changed_lines is not None
                 else None
             )
@@ -196,6 +206,9 @@ class InspectorScreen(Screen[str | None]):
                     compare_edit(call.name, call.arguments, call.result, record),
                 )
             )
+
+    def _hide_leaks(self, value: T) -> T:
+        return self._mask.mask(value) if self._mask else value
 
     def _open_call(self, key: int) -> None:
         """Load another call. The current one stays visible until then."""
@@ -295,7 +308,7 @@ class InspectorScreen(Screen[str | None]):
 
     @threaded(group="copy")
     def _copy_part(self, call: PairedCall, part: CallPart) -> None:
-        copy_call_part(self, self._store, self._session, call, part)
+        copy_call_part(self, self._store, self._session, call, part, self._mask)
 
     def action_open_links(self) -> None:
         from tui.links.opener import LinkOpener

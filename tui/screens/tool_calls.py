@@ -3,7 +3,7 @@ of the tools."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -38,6 +38,7 @@ from tui.widgets.top_bar import TopBar
 from tui.workers import threaded, wait_for_typing_pause
 
 if TYPE_CHECKING:
+    from store.leaks.masking import LeakMask
     from store.store import Store
 
 MAX_LISTED_CALLS = 500
@@ -108,9 +109,21 @@ class ToolCallsScreen(TableScreen, SearchScreen[str | None]):
 
         session: Session
         call: int
+        mask: LeakMask | None
 
-    def __init__(self, store: Store, clock: Clock, words: str, scopes: Sequence[FolderScope], folder: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        words: str,
+        scopes: Sequence[FolderScope],
+        folder: str,
+        *,
+        is_masked: bool = False,
+    ) -> None:
+        """List the calls that match the words in a folder. With `is_masked`, leaks are hidden."""
         super().__init__(store, clock)
+        self._is_masked = is_masked
         self._query_text = words
         self._folder_scopes = scopes
         self._folder_scope = next(scope for scope in scopes if scope.folder == folder)
@@ -172,6 +185,8 @@ class ToolCallsScreen(TableScreen, SearchScreen[str | None]):
     ) -> ToolCallsLoaded:
         now, names = self._clock(), {call.session_id for call in found}
         sessions = {session.id: session for session in map(self._store.sessions.get, names)}
+        if (mask := self._read_mask(sessions.values())) is not None:
+            found, sessions = mask.mask(found), {name: mask.mask(sessions[name]) for name in names}
         parallel = find_parallel_calls(found)
         lines = [
             build_call_row(call, session.cwd)._replace(
@@ -181,6 +196,10 @@ class ToolCallsScreen(TableScreen, SearchScreen[str | None]):
             for call, session in ((call, sessions[call.session_id]) for call in found)
         ]
         return self.ToolCallsLoaded(generation, query, lines, {call.key: call.session_id for call in found}, total)
+
+    def _read_mask(self, sessions: Iterable[Session]) -> LeakMask | None:
+        keys = [session.key for session in sessions]
+        return self._store.leaks.read_mask(*keys) if self._is_masked else None
 
     @threaded(exclusive=True, group="calls")
     def _load_stats(self, query: Query, order: ToolOrder, generation: int) -> None:
@@ -196,7 +215,8 @@ class ToolCallsScreen(TableScreen, SearchScreen[str | None]):
 
     @threaded(exclusive=True, group="session")
     def _load_session(self, session_id: str, call: int) -> None:
-        self.post_message(self.CallSessionLoaded(self._store.sessions.get(session_id), call))
+        session = self._store.sessions.get(session_id)
+        self.post_message(self.CallSessionLoaded(session, call, self._read_mask([session])))
 
     # ── showing ───────────────────────────────────────────────────────────────────────────────────
 
@@ -283,7 +303,7 @@ class ToolCallsScreen(TableScreen, SearchScreen[str | None]):
         from tui.screens.inspector import InspectorScreen
 
         self.app.push_screen(
-            InspectorScreen(self._store, chosen.session, chosen.call, self.app.settings.pane_sizes),
+            InspectorScreen(self._store, chosen.session, chosen.call, self.app.settings.pane_sizes, chosen.mask),
             self._dismiss_to_entry,
         )
 

@@ -10,7 +10,13 @@ import click
 from store.cli import output
 from store.cli.options import find_sessions, json_option, session_ids_argument, with_store
 from store.cli.output import TerminalText, format_count
-from store.cli.sharing.leak_options import allow_leaks_option, choose_policy, list_leaks, redact_option
+from store.cli.sharing.leak_options import (
+    allow_leaks_option,
+    choose_policy,
+    passphrase_stdin_option,
+    redact_option,
+    run_gated,
+)
 from store.errors import BadValue
 from store.export.options import EXPORT_FORMATS, ExportFormat, ExportOptions, parse_turns
 from store.export.verification import StoreComparison, Verification, verify_file
@@ -30,6 +36,7 @@ from store.store import Store
 )
 @redact_option
 @allow_leaks_option
+@passphrase_stdin_option
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @json_option
 @with_store
@@ -42,6 +49,7 @@ def export(
     no_thinking: bool,
     redact: bool,
     allow_leaks: bool,
+    passphrase_stdin: bool,
     path: Path | None,
     force: bool,
     as_json: bool,
@@ -67,11 +75,10 @@ def export(
         if len(sessions) > 1 or as_json:
             raise click.UsageError("Name a file or folder with -o.")
         output.flush()
-        with list_leaks():
-            export_to_stream(store, sessions[0], options, sys.stdout.buffer)
+        run_gated(store, lambda: export_to_stream(store, sessions[0], options, sys.stdout.buffer), passphrase_stdin)
         return
-    with list_leaks():
-        written = _write(store, sessions, options, path, force)
+    target = path
+    written = run_gated(store, lambda: _write(store, sessions, options, target, force), passphrase_stdin)
     if as_json:
         output.emit_json({"exports": [_export_to_json(export) for export in written]})
     else:
@@ -114,15 +121,16 @@ _COMPARISONS: dict[StoreComparison, str] = {
 
 @click.command()
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@passphrase_stdin_option
 @json_option
 @with_store
-def verify(store: Store, paths: tuple[Path, ...], as_json: bool) -> None:
+def verify(store: Store, paths: tuple[Path, ...], passphrase_stdin: bool, as_json: bool) -> None:
     """Check exported files by their receipts.
 
     Says whether a file is unchanged, and whether it is a true excerpt of the session, if the store has that. The exit
     status is 1 if a file fails.
     """
-    results = [verify_file(store, path) for path in paths]
+    results = run_gated(store, lambda: [verify_file(store, path) for path in paths], passphrase_stdin)
     if as_json:
         output.emit_json({"files": [_verification_to_json(result) for result in results]})
     else:

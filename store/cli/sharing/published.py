@@ -14,7 +14,7 @@ from store.cli.options import (
     with_store,
 )
 from store.cli.output import Span, TerminalText, format_age
-from store.cli.sharing.leak_options import list_leaks
+from store.cli.sharing.leak_options import passphrase_stdin_option, run_gated
 from store.cli.short_ids import shorten_ids
 from store.model.knowledge import PublishedFile
 from store.store import Store
@@ -26,8 +26,9 @@ public_id_argument = click.argument("public_id", metavar="ID")
 @session_id_argument
 @click.argument("file")
 @click.option("--allow-leaks", is_flag=True, help="Publish the file although there are leaks in it.")
+@passphrase_stdin_option
 @with_store
-def publish(store: Store, session_id: str, file: str, allow_leaks: bool) -> None:
+def publish(store: Store, session_id: str, file: str, allow_leaks: bool, passphrase_stdin: bool) -> None:
     """Publish a file of a session, and print its public id.
 
     FILE must be in the folder of the session. A relative FILE is looked up in the current folder, then in that folder.
@@ -35,10 +36,12 @@ def publish(store: Store, session_id: str, file: str, allow_leaks: bool) -> None
     """
     session = store.sessions.find(session_id)
     path = os.path.abspath(file)
-    with list_leaks("Remove them from the file, or publish it with --allow-leaks."):
-        published_file = store.published.publish(
-            session, path if os.path.exists(path) else file, allow_leaks=allow_leaks
-        )
+    published_file = run_gated(
+        store,
+        lambda: store.published.publish(session, path if os.path.exists(path) else file, allow_leaks=allow_leaks),
+        passphrase_stdin,
+        "Remove them from the file, or publish it with --allow-leaks.",
+    )
     output.write(published_file.id)
 
 

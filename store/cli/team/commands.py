@@ -19,7 +19,13 @@ from store.cli.options import (
     with_store,
 )
 from store.cli.output import Span, TerminalText, format_count
-from store.cli.sharing.leak_options import allow_leaks_option, choose_policy, list_leaks, redact_option
+from store.cli.sharing.leak_options import (
+    allow_leaks_option,
+    choose_policy,
+    passphrase_stdin_option,
+    redact_option,
+    run_gated,
+)
 from store.cli.team.team_json import conflict_to_json, machine_to_json, share_to_json, status_to_json, sync_to_json
 from store.errors import StoreError
 from store.model.entry import Json
@@ -179,17 +185,28 @@ def trust(store: Store, name: str, fingerprint: tuple[str, ...]) -> None:
 @click.option("--with", "names", metavar="NAME", multiple=True, help="Only with this member. Can be repeated.")
 @redact_option
 @allow_leaks_option
+@passphrase_stdin_option
 @with_store
-def share(store: Store, session_ids: tuple[str, ...], names: tuple[str, ...], redact: bool, allow_leaks: bool) -> None:
+def share(
+    store: Store,
+    session_ids: tuple[str, ...],
+    names: tuple[str, ...],
+    redact: bool,
+    allow_leaks: bool,
+    passphrase_stdin: bool,
+) -> None:
     """Share sessions with the team, with their sub-agents and everything that is added later.
 
     A session with certain leaks is refused, unless you choose --redact or --allow-leaks. `team sync` sends it.
     """
     sessions = find_sessions(store, session_ids)
     policy = choose_policy(redact, allow_leaks)
-    for session in sessions:
-        with list_leaks():
+
+    def share_all() -> None:
+        for session in sessions:
             store.team.share(session, names, policy)
+
+    run_gated(store, share_all, passphrase_stdin)
     output.notify(f"{format_count(len(sessions), 'session')} shared. Run `backscroll team sync` to send now.")
 
 

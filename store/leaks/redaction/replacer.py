@@ -15,6 +15,7 @@ from typing import NamedTuple
 from store.leaks.checks import entropy_bits
 from store.leaks.escapes import decode_escapes
 from store.leaks.fingerprint import unescape_value
+from store.leaks.overlaps import find_longest, group_overlaps
 from store.leaks.scanner import Engine, FastEngine, PlainEngine, has_extra
 
 MIN_DISTINCT_CHARS = 12
@@ -110,8 +111,7 @@ class Replacer:
 
     def __init__(self, values: Iterable[LeakedValue], find_by_rules: FindByRules) -> None:
         self._find_by_rules = find_by_rules
-        # Of values that overlap, the longest is replaced.
-        self._values = [_SpelledValue(value) for value in sorted(values, key=lambda value: -len(value.text))]
+        self._values = [_SpelledValue(value) for value in values]
         self._by_run: dict[bytes, list[_SpelledValue]] = {}
         for spelled in self._values:
             self._by_run.setdefault(spelled.run, []).append(spelled)
@@ -146,7 +146,7 @@ class Replacer:
                     if (spelled.value.fingerprint, len(decode_escapes(data[: match.start()]))) not in by_rules:
                         continue
                 found.append(Occurrence(match.start(), match.end(), spelled.value))
-        return _drop_overlaps(found)
+        return _join_overlaps(found)
 
     def _candidates(self, data: bytes) -> list[_SpelledValue]:
         numbers = {number for number, *_ in self._engine.find_keywords(decode_escapes(data))}
@@ -268,11 +268,6 @@ def _begins_within_escape(data: bytes, start: int) -> bool:
     return backslashes % 2 == 1
 
 
-def _drop_overlaps(found: list[Occurrence]) -> list[Occurrence]:
-    kept: list[Occurrence] = []
-    for occurrence in sorted(found, key=lambda found: (found.start, -found.end)):
-        if not kept or occurrence.start >= kept[-1].end:
-            kept.append(occurrence)
-        elif occurrence.end - occurrence.start > kept[-1].end - kept[-1].start:
-            kept[-1] = occurrence
-    return kept
+def _join_overlaps(found: list[Occurrence]) -> list[Occurrence]:
+    """Let the longest of the values that overlap stand for all of them, so that no part of another one stays."""
+    return [Occurrence(start, end, find_longest(group).value) for start, end, group in group_overlaps(found)]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,7 @@ from store.store import Store
 from tui.screens.leaks.screen import LeaksScreen
 
 AWS_KEY = RULES_BY_ID["aws-access-key"].example
+GROQ_KEY = RULES_BY_ID["groq-key"].example
 STRIPE_KEY = RULES_BY_ID["stripe-secret-key"].example
 PRIVATE_KEY = RULES_BY_ID["rsa-private-key"].example
 VALUES = (AWS_KEY, STRIPE_KEY, PRIVATE_KEY.splitlines()[1])
@@ -118,6 +122,87 @@ async def test_a_leak_opens_its_turn_with_the_value_hidden(leaky: Store) -> None
         await wait_for_text(pilot, AWS_KEY)  # a session that is opened from the list is shown as it is
 
 
+async def test_all_that_is_opened_from_a_turn_with_hidden_leaks_hides_them(store: Store) -> None:
+    """Also where a title ends within a value."""
+    at = time_ago(hours=1)
+    for name in ("one", "two"):
+        write = ToolCall("c1", "Write", {"file_path": "/w/keys.env", "content": f"{name} = {AWS_KEY}\n"})
+        called = NewEntry(role="assistant", parts=(write,), created_at=at, record=_record(write.arguments))
+        result = NewEntry(role="tool", parts=(ToolResult("c1", f"wrote {STRIPE_KEY}"),), created_at=at)
+        session = add_session(store, name, at, prompt_entry(f"{name} writes {AWS_KEY}", at), called, result)
+        store.sessions.set_title(session, f"{name} writes {AWS_KEY[:12]}")
+    scan(store)
+    app = make_browser(store)
+    async with app.run_test(size=(150, 45)) as pilot:
+
+        async def check(*keys: str, shows: Sequence[str]) -> None:
+            await pilot.press(*keys)
+            await wait_for_text(pilot, *shows)
+            text = screen_text(pilot)
+            assert [value for value in (AWS_KEY[:9], STRIPE_KEY) if value in text] == []
+
+        await wait_for_text(pilot, "two writes")
+        await pilot.press("exclamation_mark")
+        await wait_for_text(pilot, "2 open")
+        await select(pilot, "aws-access-key")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "leaks hidden")
+        await check("z", shows=["leaks hidden", "writes AKIA••••••••"])
+        await check("a", shows=["Write", "keys.env"])
+        await check("enter", shows=["= AKIA••••••••", "wrote sk_live_••••••••", "1 of 1"])
+        await check("enter", shows=["leaks hidden", "writes AKIA••••••••"])
+        await check("V", shows=["keys.env", "= AKIA••••••••"])
+        await check("enter", shows=["leaks hidden", "writes AKIA••••••••"])
+        await check("A", shows=["writes AKIA••••••••", "keys.env"])
+        await check("enter", shows=["= AKIA••••••••", "wrote sk_live_••••••••"])
+        await check("escape", "escape", "M", "down", "D", shows=["turn 1", "AKIA••••••••"])
+
+
+async def test_a_place_in_a_fact_a_summary_or_a_file_is_opened(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = time_ago(hours=1)
+    session = add_session(store, "deploy", at, prompt_entry("Deploy", at))
+    fact = store.facts.learn(f"The key is {AWS_KEY}").facts[0]
+    store.facts.retire(fact.id)
+    store.summaries.set(session, f"It used {STRIPE_KEY}")
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    (folder / "notes.txt").write_text(f"first\n{PRIVATE_KEY}\n")
+    with closing(sqlite3.connect(folder / "agent.db")) as database, database:
+        database.execute("create table said (text)")
+        database.execute("insert into said values (?)", (GROQ_KEY,))
+    with store.transaction() as connection:
+        connection.execute("insert into sources (kind, locator) values ('claude', ?)", (str(folder),))
+    scan(store)
+    monkeypatch.setenv("EDITOR", "true")
+    app = make_browser(store)
+    async with app.run_test(size=(150, 45), notifications=True) as pilot:
+        await wait_for_text(pilot, "Deploy")
+        await pilot.press("exclamation_mark")
+        await wait_for_text(pilot, "4 open")
+        for rule, shown in {
+            "aws-access-key": ("The key is AKIA", "retired"),
+            "stripe-secret-key": ("It used sk_live_", "Versions"),
+            "rsa-private-key": ("notes.txt:2", "It shows the value."),
+        }.items():
+            await pilot.press("home")
+            await select(pilot, rule)
+            await pilot.press("enter")
+            await wait_for_text(pilot, *shown)
+            await pilot.press("escape")
+            await wait_for_text(pilot, "4 open")
+        await pilot.press("home")
+        await select(pilot, "groq-key")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "It is in said.text of the database", "Press y to copy the path.")
+        (folder / "notes.txt").unlink()
+        await pilot.press("home")
+        await select(pilot, "rsa-private-key")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "No such file")
+
+
 async def test_n_goes_to_the_next_leak_in_the_session(leaky: Store) -> None:
     app = make_browser(leaky)
     async with app.run_test(size=(150, 45)) as pilot:
@@ -188,7 +273,7 @@ async def test_a_scan_shows_what_was_found_and_what_was_not_looked_into(store: S
         await pilot.press("n")
         await wait_for_text(pilot, "a zip archive (1)", "old.zip")
         await pilot.press("escape", "tab", "down", "enter")
-        await wait_for_text(pilot, "It is in the file", "Press y to copy the path.")
+        await wait_for_text(pilot, f"{transcript.name}:1", "It shows the value.")
 
 
 async def test_without_the_extra_it_says_that_few_rules_are_used(leaky: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from store.model.session import Session
@@ -75,4 +76,8 @@ class Comparisons:
     def _open(self, left: str, right: str) -> None:
         from tui.screens.comparison import ComparisonScreen
 
-        self._screen.app.push_screen(ComparisonScreen(self._store, left, right), self._screen.open_entry)
+        is_masked = self._screen.is_reading and self._screen.conversation.is_masked
+        self._screen.app.push_screen(
+            ComparisonScreen(self._store, left, right, is_masked=is_masked),
+            partial(self._screen.open_entry, is_masked=is_masked),
+        )

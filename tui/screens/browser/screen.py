@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -394,7 +395,7 @@ class BrowserScreen(SessionListScreen[None]):
         self.location_bar.update(render_breadcrumb(selected.session, selected.turn, self._active_pane), layout=False)
 
     def on_conversation_pane_entry_requested(self, requested: ConversationPane.EntryRequested) -> None:
-        self.open_entry(requested.entry)
+        self.open_entry(requested.entry, is_masked=requested.is_masked)
 
     def on_conversation_pane_session_forked(self, forked: ConversationPane.SessionForked) -> None:
         """Move the cursor to the fork, under its parent. A fork that its agent can continue is offered to resume."""
@@ -616,8 +617,9 @@ class BrowserScreen(SessionListScreen[None]):
         from tui.screens.tool_calls import ToolCallsScreen
 
         options, scopes = self.session_list.options, self.session_list.folder_scopes
-        screen = ToolCallsScreen(self._store, self._clock, options.query, scopes, options.folder)
-        self.app.push_screen(screen, self.open_entry)
+        is_masked = self.is_reading and self.conversation.is_masked
+        screen = ToolCallsScreen(self._store, self._clock, options.query, scopes, options.folder, is_masked=is_masked)
+        self.app.push_screen(screen, partial(self.open_entry, is_masked=is_masked))
 
     def action_stats(self) -> None:
         self._stats_opener.open()

@@ -18,7 +18,6 @@ from textual.worker import get_current_worker
 from store.database.cancel import cancel_when
 from store.edits.labels import find_titles
 from store.model.leak import Leak
-from store.model.session import entry_id
 from tui.messages import Copy, DataMessage
 from tui.render.leak_lines import (
     LeakRow,
@@ -31,6 +30,7 @@ from tui.render.leak_lines import (
     render_scan_state,
 )
 from tui.render.styles import MUTED, format_count
+from tui.screens.leaks.place_opener import PlaceOpener
 from tui.screens.store_screen import Clock
 from tui.screens.table_screen import FilteredTableScreen
 from tui.widgets.filter_line import FilterLine
@@ -76,7 +76,7 @@ class LeaksScreen(FilteredTableScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        _leak_binding("enter", "open", "Open turn", "Go to the turn where it was found. Leaks are hidden there"),
+        _leak_binding("enter", "open", "Open turn", "Go to the turn, with leaks hidden, or open the file"),
         _leak_binding("r", "rotate", "Rotated", "You replaced the value at its vendor. Again: it is still valid"),
         _leak_binding("i", "ignore", "Ignore", "It does not matter. You are asked why. Again: it matters after all"),
         _leak_binding(
@@ -115,6 +115,7 @@ class LeaksScreen(FilteredTableScreen):
         self._rows: Sequence[LeakRow] = ()
         self._state: ScanState | None = None
         self._is_scanning = False
+        self._place_opener = PlaceOpener(self, store, clock)
         self._masked_titles: dict[tuple[str, str], str] = {}
         "Holds the titles that have leaks, by the id of the session and the title."
 
@@ -362,18 +363,14 @@ class LeaksScreen(FilteredTableScreen):
     @on(LeakTable.DoubleClicked)
     @on(LeakPlaceTable.DoubleClicked)
     def action_open(self) -> None:
-        """Go to the place under the cursor, or to the first one in a session."""
+        """Go to the place under the cursor, or to the first one."""
         row = self.table.selected
         if row is None:
             return
         chosen = self.places.selected if self.places.has_focus else next(iter(row.places), None)
-        if chosen is None:
-            return
-        if chosen.place.session_id is None:
-            self.notify(f"It is in the file {chosen.location}. Press y to copy the path.", timeout=6, markup=False)
-        else:
+        if chosen is not None:
             self.fingerprint = row.leak.fingerprint
-            self.dismiss(chosen.place.entry or entry_id(chosen.place.session_id, 0))
+            self._place_opener.open(row.leak.fingerprint, chosen.place)
 
     def action_copy(self) -> None:
         row, place = self.table.selected, self.places.selected
@@ -390,10 +387,10 @@ class LeaksScreen(FilteredTableScreen):
 
 
 def _build_places(leak: Leak, titles: Mapping[str, str], turns: Mapping[str, int]) -> list[PlaceRow]:
-    """Return the places of a leak, those in sessions first and the newest of them on top."""
-    in_sessions = [place for place in reversed(leak.places) if place.session_id]
+    """Return the places of a leak: those in sessions first, the newest on top, then other facts, then files."""
+    in_store = [place for place in leak.places[::-1] if not place.path]
+    in_sessions = [place for place in in_store if place.session_id]
+    in_facts = [place for place in in_store if not place.session_id]
     in_files = [place for place in leak.places if place.path]
-    return [
-        PlaceRow(place, titles.get(place.session_id or "", ""), turns.get(place.entry or ""))
-        for place in (*in_sessions, *in_files)
-    ]
+    places = [*in_sessions, *in_facts, *in_files]
+    return [PlaceRow(place, titles.get(place.session_id or "", ""), turns.get(place.entry or "")) for place in places]
