@@ -19,11 +19,11 @@ from store.leaks.rules import Rule, Tier, named, token
 LIKELY, POSSIBLE = Tier.LIKELY, Tier.POSSIBLE
 
 _GITHUB = "GitHub Docs, token formats and GitHub's engineering post about token checksums"
-_GITLAB = "GitLab Docs, token overview, token prefixes"
+_GITLAB = "GitLab Docs, security/tokens, table of token prefixes"
 _ATLASSIAN = "Atlassian Support, API tokens and access tokens"
 _AWS = "AWS IAM User Guide, unique identifiers and access keys"
 _GOOGLE = "Google Cloud documentation, API keys and OAuth 2.0 tokens"
-_AZURE = "Microsoft Purview documentation, definitions of Azure credentials"
+_AZURE = "Microsoft's security-utilities, precisely classified security keys"
 _OPENAI = "OpenAI platform documentation, API keys"
 _ANTHROPIC = "Anthropic API documentation, API keys and admin keys"
 _SLACK = "Slack API documentation, token types"
@@ -32,13 +32,15 @@ _STRIPE = "Stripe documentation, API keys"
 _SQUARE = "Square developer documentation, access tokens"
 _SHOPIFY = "Shopify changelog, prefixes of access tokens and secrets"
 _DOPPLER = "Doppler documentation, token formats"
-_HASHICORP = "HashiCorp Vault documentation, token prefixes"
+_HASHICORP = "HashiCorp Vault documentation, concepts/tokens, token formats"
 _DIGITALOCEAN = "DigitalOcean API documentation, token prefixes"
-_SENTRY = "Sentry documentation, auth tokens"
+_SENTRY = "Sentry CLI, auth_token, which parses both kinds"
 _GRAFANA = "Grafana documentation, service account tokens"
 _NEW_RELIC = "New Relic documentation, API keys"
-_TAILSCALE = "Tailscale documentation, key prefixes"
-_SONAR = "SonarQube documentation, token types"
+_TAILSCALE = "Tailscale documentation, reference/key-prefixes"
+_CLOUDFLARE = "Cloudflare documentation, api/get-started/token-formats"
+_DYNATRACE = "Dynatrace documentation, access tokens, token format"
+_SONAR = "SonarQube, TokenType, and its documentation of tokens"
 _PLANETSCALE = "PlanetScale documentation, token prefixes"
 
 _CODE_HOSTS = (
@@ -63,6 +65,7 @@ _CODE_HOSTS = (
     token("gitlab-personal-access-token", "glpat-{dotted:20-300}", _GITLAB, is_builtin=True),
     token("gitlab-deploy-token", "gldt-{url64:20-64}", _GITLAB),
     token("gitlab-runner-token", "glrt-{dotted:20-300}", _GITLAB),
+    token("gitlab-registered-runner-token", "glrtr-{dotted:20-300}", _GITLAB),
     token("gitlab-runner-registration-token", "GR1348941{url64:20}", _GITLAB),
     token("gitlab-job-token", "glcbt-{hex:1-5}_{url64:20}", _GITLAB),
     token("gitlab-pipeline-trigger-token", "glptt-{hex:40}", _GITLAB),
@@ -72,6 +75,8 @@ _CODE_HOSTS = (
     token("gitlab-oauth-application-secret", "gloas-{hex:64}", _GITLAB),
     token("gitlab-scim-token", "glsoat-{url64:20-64}", _GITLAB),
     token("gitlab-feature-flags-token", "glffct-{url64:20-64}", _GITLAB),
+    token("gitlab-workspace-token", "glwt-{dotted:20-300}", _GITLAB),
+    token("gitlab-session-cookie", "_gitlab_session={hex:32-64}", _GITLAB, LIKELY),
     token("bitbucket-app-password", "ATBB{base62:32}", _ATLASSIAN),
     token("atlassian-api-token", "ATATT3{padded:150-300}", _ATLASSIAN),
     token("atlassian-access-token", "ATCTT3{padded:150-300}", _ATLASSIAN),
@@ -79,13 +84,14 @@ _CODE_HOSTS = (
     token("sourcegraph-access-token", "sgp_{hex:16}_{hex:40}", "Sourcegraph documentation, access tokens"),
     token("sourcegraph-legacy-token", "sgp_{hex:40}", "Sourcegraph documentation, access tokens"),
     token("azure-devops-token", "{base62:76}AZDO{base62:4}", "Microsoft Learn, Azure DevOps personal access tokens"),
-    named("azure-devops-legacy-token", "azure_devops azuredevops vsts_pat", "{lower36:52}", "Microsoft Learn"),
+    named("azure-devops-legacy-token", "azure_devops azuredevops vsts_pat", "{lower32:52}", _AZURE),
 )
 
 _CLOUDS = (
     token("aws-access-key", "AKIA{base32:16}", _AWS, is_builtin=True),
     token("aws-temporary-access-key", "ASIA{base32:16}", _AWS, LIKELY),
     token("aws-service-bearer-token", "ABIA{base32:16}", _AWS, LIKELY),
+    token("aws-context-credential", "ACCA{base32:16}", _AWS, LIKELY),
     named(
         "aws-secret-access-key",
         "aws_secret_access_key secret_access_key secretaccesskey aws_secret_key",
@@ -106,10 +112,16 @@ _CLOUDS = (
     token("google-storage-hmac-key", "GOOG1E{upper36:55}", "Google Cloud Storage documentation, HMAC keys", LIKELY),
     token("firebase-server-key", "AAAA{url64:7}:APA91b{url64:134}", "Firebase Cloud Messaging documentation"),
     named("recaptcha-secret", "recaptcha", "6L{url64:38}", "Google reCAPTCHA documentation"),
-    token("azure-client-secret", "{url64:3}8Q~{dotted:34}", "Microsoft Learn, app registration secrets"),
+    token("azure-client-secret", "{unreserved:3}8Q~{unreserved:31-34}", _AZURE),
+    token("azure-old-client-secret", "{unreserved:3}7Q~{unreserved:31-34}", _AZURE),
+    token("azure-annotated-key", "{base62:52}JQQJ9{base62:27}", _AZURE),
     token("azure-storage-key", "{base64:76}+ASt{base64:6}==", _AZURE),
     token("azure-cosmos-key", "{base64:76}ACDb{base64:6}==", _AZURE),
     token("azure-batch-key", "{base64:76}+ABa{base64:6}==", _AZURE),
+    token("azure-machine-learning-key", "{base64:76}+AMC{base64:6}==", _AZURE),
+    token("azure-api-management-key", "{base64:76}APIM{base64:6}==", _AZURE),
+    token("azure-event-grid-key", "{base64:33}AZEG{base64:6}=", _AZURE),
+    token("azure-relay-key", "{base64:33}+ARm{base64:6}=", _AZURE),
     token("azure-service-bus-key", "{base64:33}+ASb{base64:6}=", _AZURE),
     token("azure-event-hub-key", "{base64:33}+AEh{base64:6}=", _AZURE),
     token("azure-redis-key", "{base64:33}AzCa{base64:6}=", _AZURE),
@@ -132,6 +144,9 @@ _CLOUDS = (
     token("fly-macaroon", "fm2_{padded:100+}", "Fly.io documentation, access tokens"),
     token("netlify-token", "nfp_{base62:36-44}", "Netlify documentation, personal access tokens"),
     named("vercel-token", "vercel", "{base62:24}", "Vercel documentation, access tokens"),
+    token("cloudflare-user-token", "cfut_{base62:40}{hex:8}", _CLOUDFLARE),
+    token("cloudflare-account-token", "cfat_{base62:40}{hex:8}", _CLOUDFLARE),
+    token("cloudflare-new-global-key", "cfk_{base62:40}{hex:8}", _CLOUDFLARE),
     named("cloudflare-api-token", "cloudflare cf_api", "{url64:40}", "Cloudflare documentation, API tokens"),
     named("cloudflare-global-key", "cloudflare cf_api", "{hex:37}", "Cloudflare documentation, global API key"),
     token("cloudflare-origin-key", "v1.0-{hex:24}-{hex:146}", "Cloudflare documentation, origin CA keys"),
@@ -148,8 +163,9 @@ _CLOUDS = (
         "terraform-cloud-token", "{base62:14}.atlasv1.{url64:60-70}", "HashiCorp Terraform documentation, API tokens"
     ),
     token("vault-service-token", "hvs.{url64:24-140}", _HASHICORP),
-    token("vault-batch-token", "hvb.{url64:100-300}", _HASHICORP),
+    token("vault-batch-token", "hvb.{url64:24-300}", _HASHICORP),
     token("vault-recovery-token", "hvr.{url64:24-140}", _HASHICORP),
+    named("vault-old-token", "vault_token vault-token", "s.{base62:24}", _HASHICORP),
     named("consul-token", "consul_http_token consul_token", "{uuid}", "HashiCorp Consul documentation, ACL tokens"),
     token("pulumi-access-token", "pul-{hex:40}", "Pulumi documentation, access tokens"),
     token("doppler-personal-token", "dp.pt.{base62:40-44}", _DOPPLER),
@@ -162,6 +178,8 @@ _CLOUDS = (
     token("tailscale-auth-key", "tskey-auth-{base62:8-20}-{base62:20-40}", _TAILSCALE),
     token("tailscale-api-key", "tskey-api-{base62:8-20}-{base62:20-40}", _TAILSCALE),
     token("tailscale-oauth-secret", "tskey-client-{base62:8-20}-{base62:20-40}", _TAILSCALE),
+    token("tailscale-scim-key", "tskey-scim-{base62:8-20}-{base62:20-40}", _TAILSCALE),
+    token("tailscale-webhook-key", "tskey-webhook-{base62:8-20}-{base62:20-40}", _TAILSCALE),
     token("defined-networking-key", "dnkey-{url64:26}-{url64:52}", "Defined Networking documentation, API keys"),
     named("ngrok-token", "ngrok", "{base62:25-30}_{base62:15-25}", "ngrok documentation, authtokens"),
 )
@@ -202,7 +220,8 @@ _MODELS = (
     token("langsmith-personal-key", "lsv2_pt_{hex:32}_{hex:10}", "LangSmith documentation, API keys"),
     token("langsmith-service-key", "lsv2_sk_{hex:32}_{hex:10}", "LangSmith documentation, API keys"),
     token("langfuse-secret-key", "sk-lf-{uuid}", "Langfuse documentation, API keys"),
-    named("wandb-key", "wandb", "{hex:40}", "Weights & Biases documentation, API keys"),
+    token("wandb-key", "wandb_v1_{base62:27}_{base62:49}", "Weights & Biases documentation, API keys"),
+    named("wandb-old-key", "wandb", "{hex:40}", "Weights & Biases documentation, API keys"),
     named("deepgram-key", "deepgram", "{hex:40}", "Deepgram documentation, API keys"),
     named("assemblyai-key", "assemblyai assembly_ai", "{hex:32}", "AssemblyAI documentation, API keys"),
     token("apify-token", "apify_api_{base62:36}", "Apify documentation, API tokens"),
@@ -293,7 +312,7 @@ _PACKAGES_AND_BUILDS = (
     token("pypi-token", "pypi-AgEIcHlwaS5vcmc{url64:50+}", "PyPI help, API tokens", is_builtin=True),
     token("test-pypi-token", "pypi-AgENdGVzdC5weXBpLm9yZw{url64:50+}", "PyPI help, API tokens"),
     token("rubygems-key", "rubygems_{hex:48}", "RubyGems guides, API keys"),
-    token("crates-token", "cio{base62:32}", "Rust package registry, announcement of the token format"),
+    token("crates-token", "cio{base62:32}", "crates.io, src/util/token.rs"),
     token("nuget-key", "oy2{lower36:43}", "Microsoft Learn, NuGet API keys", LIKELY),
     token("docker-hub-token", "dckr_pat_{url64:27}", "Docker documentation, personal access tokens"),
     token("docker-organisation-token", "dckr_oat_{url64:32}", "Docker documentation, organization access tokens"),
@@ -303,6 +322,7 @@ _PACKAGES_AND_BUILDS = (
     token("sonar-user-token", "squ_{hex:40}", _SONAR),
     token("sonar-project-token", "sqp_{hex:40}", _SONAR),
     token("sonar-analysis-token", "sqa_{hex:40}", _SONAR),
+    token("sonar-badge-token", "sqb_{hex:40}", _SONAR, LIKELY),
     named("snyk-token", "snyk", "{uuid}", "Snyk documentation, API tokens"),
     named("codecov-token", "codecov", "{uuid}", "Codecov documentation, upload tokens"),
     token("circleci-personal-token", "CCIPAT_{base62:22}_{hex:40}", "CircleCI changelog, token format"),
@@ -319,8 +339,9 @@ _PACKAGES_AND_BUILDS = (
 )
 
 _DATA_AND_OBSERVABILITY = (
-    token("databricks-token", "dapi{hex:32}", "Databricks documentation, personal access tokens"),
-    token("supabase-personal-token", "sbp_{hex:40}", "Supabase documentation, access tokens"),
+    token("databricks-token", "dapi{hex:32}", "Databricks documentation, personal access tokens; " + _AZURE),
+    token("supabase-personal-token", "sbp_{hex:40}", "Supabase CLI, access_token.go"),
+    token("supabase-oauth-token", "sbp_oauth_{hex:40}", "Supabase CLI, access_token.go"),
     token("supabase-secret-key", "sb_secret_{url64:22}_{base62:8}", "Supabase documentation, API keys"),
     token("neon-key", "napi_{lower36:64}", "Neon documentation, API keys"),
     token("planetscale-token", "pscale_tkn_{url64:32-64}", _PLANETSCALE),
@@ -340,9 +361,11 @@ _DATA_AND_OBSERVABILITY = (
     token("sentry-organisation-token", "sntrys_eyJ{padded:80-400}", _SENTRY),
     token("sentry-user-token", "sntryu_{hex:64}", _SENTRY),
     token("honeycomb-key", "hcaik_{lower36:58}", "Honeycomb documentation, API keys"),
-    token("dynatrace-token", "dt0c01.{base32:24}.{base32:64}", "Dynatrace documentation, token format"),
-    token("dynatrace-platform-token", "dt0s16.{base32:8}.{base32:64}", "Dynatrace documentation, token format"),
-    token("posthog-personal-key", "phx_{base62:43-48}", "PostHog documentation, personal API keys"),
+    token("dynatrace-token", "dt0c01.{base32:24}.{base32:64}", _DYNATRACE),
+    token("dynatrace-scim-token", "dt0s01.{base32:24}.{base32:64}", _DYNATRACE),
+    token("dynatrace-oauth-secret", "dt0s02.{base32:8-24}.{base32:64}", _DYNATRACE),
+    token("dynatrace-platform-token", "dt0s16.{base32:8}.{base32:64}", _DYNATRACE),
+    token("posthog-personal-key", "phx_{base62:40-48}", "PostHog, models/utils.py, which generates them"),
     token("launchdarkly-sdk-key", "sdk-{uuid}", "LaunchDarkly documentation, keys"),
     token("launchdarkly-api-token", "api-{uuid}", "LaunchDarkly documentation, access tokens"),
     token("axiom-token", "xaat-{uuid}", "Axiom documentation, API tokens"),

@@ -16,6 +16,7 @@ CHARACTER_CLASSES = {
     "digits": "0-9",
     "hex": "0-9a-f",
     "HEX": "0-9A-F",
+    "lower32": "2-7a-z",
     "lower36": "0-9a-z",
     "upper36": "0-9A-Z",
     "base32": "A-Z2-7",
@@ -25,6 +26,7 @@ CHARACTER_CLASSES = {
     "url64": "0-9A-Za-z_-",
     "base64": "0-9A-Za-z+/",
     "dotted": "0-9A-Za-z_.-",
+    "unreserved": "0-9A-Za-z_.~-",
     "padded": "0-9A-Za-z+/_=-",
 }
 """Holds each alphabet as the inside of a character class."""
