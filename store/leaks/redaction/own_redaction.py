@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from store.conversations.derive import compute_digest
-from store.leaks.redaction.own_texts import FoundTexts, NewRecordData, StoredText, read_text, write_texts
+from store.leaks.redaction.own_texts import FoundTexts, NewRecordData, StoredText, TextWriter, find_owners, read_text
 from store.leaks.redaction.replacer import (
     LeakedValue,
     Replacer,
@@ -22,62 +22,106 @@ if TYPE_CHECKING:
     from store.leaks.redaction.rows import RedactedPlace, RedactionRows
     from store.store import Store
 
+BATCH_BYTES = 16 * 1024 * 1024
+"""Is how much of the records is rewritten at once. A value may be in any number of them."""
+
+RewriteText = Callable[[StoredText, bytes], bytes]
+RewriteRecord = Callable[[int, bytes, int], "NewRecordData | None"]
+"""Gets a record with the parts behind it, and the length of the record. Returns None if nothing changes."""
+
 
 def redact_own_texts(
     store: Store, rows: RedactionRows, found: FoundTexts, replacer: Replacer, spellings: Spellings
 ) -> None:
     """Replace the values where they were found, and note each place."""
-    texts: dict[StoredText, bytes] = {}
-    records: dict[int, NewRecordData] = {}
-    for text in found.texts:
-        if (data := read_text(store, text)) is not None:
-            redactor = ValueRedactor(replacer, spellings)
-            texts[text] = redactor.redact(data, is_derived=text in found.derived)[0]
-            rows.add_text(text, redactor.times, redactor.spans)
-    for record in found.records:
-        whole = store.records.read_whole(record)
-        if whole is None:
-            continue
-        data, length = whole
+
+    def redact_text(text: StoredText, data: bytes) -> bytes:
+        redactor = ValueRedactor(replacer, spellings)
+        redacted, _ = redactor.redact(data, is_derived=text in found.derived)
+        rows.add_text(text, redactor.times, redactor.spans)
+        return redacted
+
+    def redact_record(record: int, data: bytes, length: int) -> NewRecordData:
         redactor = ValueRedactor(replacer, spellings)
         new, edits = redactor.redact(data[:length])
         behind, edits_behind = redactor.redact(data[length:], is_derived=True)
-        records[record] = NewRecordData(new + behind, len(new), length, [*edits, *_shift(edits_behind, length)])
         digests = compute_digest(data[:length]), compute_digest(new)
         rows.add_record(record, redactor.times, redactor.spans, *digests)
-    write_texts(store, texts, records)
+        return NewRecordData(new + behind, len(new), length, [*edits, *_shift(edits_behind, length)])
+
+    _rewrite(store, found.texts, found.records, found.derived, redact_text, redact_record)
     if store.row("select 1 from skims_fts_docsize limit 1"):
         clear_index(store)  # its texts are not stored, so single words cannot be deleted
 
 
 def restore_own_texts(store: Store, rows: RedactionRows, values: Sequence[LeakedValue], spellings: Spellings) -> None:
     """Restore the values wherever their replacements still are. A text may have been edited or deleted since."""
-    texts: dict[StoredText, bytes] = {}
-    records: dict[int, NewRecordData] = {}
-    for place in reversed([place for place in rows.places() if place.kind in ("text", "record")]):
-        restorer = ValueRestorer(decode(place.spans), values, spellings)
+    texts: dict[StoredText, list[RedactedPlace]] = {}
+    records: dict[int, RedactedPlace] = {}
+    for place in reversed(rows.places()):
         if place.kind == "text":
-            data = texts.get(place.text) or read_text(store, place.text)
-            if data is not None:
-                texts[place.text] = restorer.restore(data)[0]
-        elif place.record is not None and place.record not in records:
-            _restore_record(store, place, restorer, records)
-    write_texts(store, texts, records)
+            texts.setdefault(place.text, []).append(place)
+        elif place.record is not None:
+            records.setdefault(place.record, place)
+
+    def restore_text(text: StoredText, data: bytes) -> bytes:
+        for place in texts[text]:
+            data, _ = ValueRestorer(decode(place.spans), values, spellings).restore(data)
+        return data
+
+    def restore_record(record: int, data: bytes, length: int) -> NewRecordData | None:
+        restorer = ValueRestorer(decode(records[record].spans), values, spellings)
+        new, edits = restorer.restore(data[:length])
+        behind, edits_behind = restorer.restore(data[length:])
+        if not (edits or edits_behind):
+            return None
+        return NewRecordData(new + behind, len(new), length, [*edits, *_shift(edits_behind, length)])
+
+    _rewrite(store, texts, records, find_owners(store, texts), restore_text, restore_record)
 
 
-def _restore_record(
-    store: Store, place: RedactedPlace, restorer: ValueRestorer, records: dict[int, NewRecordData]
+def _rewrite(
+    store: Store,
+    texts: Iterable[StoredText],
+    records: Iterable[int],
+    owners: Mapping[StoredText, int],
+    rewrite_text: RewriteText,
+    rewrite_record: RewriteRecord,
 ) -> None:
-    whole = store.records.read_whole(place.record or 0)
-    if whole is None:
-        return
-    data, length = whole
-    new, edits = restorer.restore(data[:length])
-    behind, edits_behind = restorer.restore(data[length:])
-    if edits or edits_behind:
-        records[place.record or 0] = NewRecordData(
-            new + behind, len(new), length, [*edits, *_shift(edits_behind, length)]
-        )
+    """Rewrite texts and records in batches. `owners` holds the record from which a text was derived."""
+    records = dict.fromkeys(records)
+    writer = TextWriter(store, records, texts)
+    owned: dict[int, list[StoredText]] = {}
+    others: list[StoredText] = []
+    for text in texts:
+        is_owned = owners.get(text) in records
+        owned.setdefault(owners[text], []).append(text) if is_owned else others.append(text)
+
+    def rewrite_texts(chosen: Iterable[StoredText]) -> dict[StoredText, bytes]:
+        read = ((text, read_text(store, text)) for text in chosen)
+        return {text: rewrite_text(text, data) for text, data in read if data is not None}
+
+    writer.write(rewrite_texts(others), {})
+    for batch in _iter_batches(store, records):
+        new = {record: rewrite_record(record, *whole) for record, whole in batch.items()}
+        derived = rewrite_texts(text for record in batch for text in owned.get(record, ()))
+        writer.write(derived, {record: data for record, data in new.items() if data is not None})
+    writer.finish()
+
+
+def _iter_batches(store: Store, records: Iterable[int]) -> Iterator[dict[int, tuple[bytes, int]]]:
+    """Yield the records, each with the parts behind it and its length, as far as they exist."""
+    batch: dict[int, tuple[bytes, int]] = {}
+    size = 0
+    for record in records:
+        if (whole := store.records.read_whole(record)) is None:
+            continue
+        batch[record] = whole
+        size += len(whole[0])
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = {}, 0
+    yield batch
 
 
 def _shift(edits: Sequence[Substitution], by: int) -> list[Substitution]:

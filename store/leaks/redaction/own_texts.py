@@ -7,6 +7,8 @@ more are derived from them. All of it is rewritten in one transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from store.conversations.parts import is_reference
@@ -58,13 +60,21 @@ _SELECT_COLUMNS = """
     order by tables.name, columns.cid
 """
 _SELECT_RECORDS_IN = """
-    select key, block, start, length, behind from records where block in (select value from json_each(?))
+    select block, key, start, length, behind from records
+    where block in (select value from json_each(?)) order by block
 """
 _SELECT_LOOSE = "select key, length, data from records where data is not null"
 _SELECT_ENTRIES_OF = """
     select key, session, record, parts from entries where record in (select value from json_each(?))
 """
-_SELECT_TEXTS_OF = "select key, text, parts from entries where record in (select value from json_each(?))"
+_SELECT_TEXTS_OF = "select record, key, text, parts from entries where record in (select value from json_each(?))"
+_SELECT_RECORDS_OF_ENTRIES = """
+    select key, record from entries where key in (select value from json_each(?)) and record is not null
+"""
+_SELECT_SESSIONS_OF = """
+    select session from entries where record in (select value from json_each(?1))
+    union select session from entries where key in (select value from json_each(?2))
+"""
 _SELECT_RECORD_PLACES = """
     select entries.record, sessions.id, min(entries.seq)
     from entries join sessions on sessions.key = entries.session
@@ -119,8 +129,8 @@ class FoundTexts(NamedTuple):
     records: dict[int, int]
     "Counts the values in each record, without those in the parts behind it."
     texts: dict[StoredText, int]
-    derived: set[StoredText]
-    "Are those texts of entries that come from one of the records."
+    derived: dict[StoredText, int]
+    "Holds the record of each of those texts that belong to entries which come from one."
     names: dict[StoredText, int]
     "Are found, but cannot be replaced."
 
@@ -135,10 +145,10 @@ class _Column(NamedTuple):
 
 def find_texts(store: Store, replacer: Replacer) -> FoundTexts:
     """Look for values in every text of the store."""
-    found = FoundTexts(dict(_find_records(store, replacer)), {}, set(), {})
-    for text, times in _find_derived(store, replacer, found.records):
+    found = FoundTexts(dict(_find_records(store, replacer)), {}, {}, {})
+    for record, text, times in _find_derived(store, replacer, found.records):
         found.texts[text] = times
-        found.derived.add(text)
+        found.derived[text] = record
     for table, keys, columns in _list_tables(store):
         for text, is_name, data in _read_texts(store, table, keys, columns, replacer):
             if text not in found.derived and (times := len(replacer.find(data))):
@@ -152,24 +162,29 @@ def _find_records(store: Store, replacer: Replacer) -> Iterator[tuple[int, int]]
         row = store.row("select data from blocks where key = ?", key)
         if row is not None and replacer.may_contain(_decompress(row[0])):
             blocks.append(key)
-    by_block: dict[int, list[tuple[int, int, int, int]]] = {}
-    for record, block, start, length, behind in store.rows(_SELECT_RECORDS_IN, encode(blocks).decode()):
-        by_block.setdefault(block, []).append((record, start, length, behind))
-    for block, records in by_block.items():
+    rows = _iter_rows(store, _SELECT_RECORDS_IN, encode(blocks).decode())
+    for block, records in groupby(rows, key=itemgetter(0)):
         (compressed,) = store.row("select data from blocks where key = ?", block)
         data = _decompress(compressed)
-        for record, start, length, behind in records:
+        for _, record, start, length, behind in records:
             yield from _count_in_record(record, data[start : start + length + behind], length, replacer)
-    for record, length, data in store.rows(_SELECT_LOOSE):
+    for record, length, data in _iter_rows(store, _SELECT_LOOSE):
         yield from _count_in_record(record, data, length, replacer)
 
 
-def _find_derived(store: Store, replacer: Replacer, records: Iterable[int]) -> Iterator[tuple[StoredText, int]]:
-    """Yield the texts of entries that come from records with values, and have them, too."""
-    for key, text, parts in store.rows(_SELECT_TEXTS_OF, encode([*records]).decode()):
+def _find_derived(store: Store, replacer: Replacer, records: Iterable[int]) -> Iterator[tuple[int, StoredText, int]]:
+    """Yield the texts of entries that come from records with values, and have them, too, each with its record."""
+    for record, key, text, parts in _iter_rows(store, _SELECT_TEXTS_OF, encode([*records]).decode()):
         for column, value in (("text", text), ("parts", parts)):
             if value and (times := len(replacer.find(to_bytes(value), is_derived=True))):
-                yield StoredText("entries", column, (("key", key),)), times
+                yield record, StoredText("entries", column, (("key", key),)), times
+
+
+def _iter_rows(store: Store, sql: str, *values: Any) -> Iterator[Any]:
+    """Yield rows without holding all of them."""
+    cursor = store.connection.execute(sql, values)
+    while rows := cursor.fetchmany(_ROWS_PER_CHECK):
+        yield from rows
 
 
 def _decompress(block: bytes) -> bytes:
@@ -246,6 +261,14 @@ def locate_text(store: Store, text: StoredText) -> tuple[str | None, int | None]
     return (row[0], row[1]) if row else (None, None)
 
 
+def find_owners(store: Store, texts: Iterable[StoredText]) -> dict[StoredText, int]:
+    """Return the record from which each text of an entry was derived."""
+    of_entries = [text for text in texts if text.table == "entries"]
+    keys = {int(text.key[0][1]) for text in of_entries}
+    owners = dict(_iter_rows(store, _SELECT_RECORDS_OF_ENTRIES, encode([*keys]).decode()))
+    return {text: owners[key] for text in of_entries if (key := int(text.key[0][1])) in owners}
+
+
 # ── reading and writing ───────────────────────────────────────────────────────────────────────────
 
 
@@ -257,22 +280,34 @@ def read_text(store: Store, text: StoredText) -> bytes | None:
     return None if row is None or row[0] is None else to_bytes(row[0])
 
 
-def write_texts(store: Store, texts: Mapping[StoredText, bytes], records: Mapping[int, NewRecordData]) -> None:
-    """Write new texts and records, with everything that is derived from them, within a transaction."""
-    entries = _list_entries(store, records)
-    edited = [int(text.key[0][1]) for text in texts if text.table == "entries"]
-    keys = [*dict.fromkeys([*(entry for entry, *_ in entries), *edited])]
-    old_rows = store.search.build_rows_of(keys)
-    sessions = _list_sessions(store, keys)
-    titled = _find_derived_titles(store, sessions)
-    for text, data in texts.items():
-        _update_text(store, text, data)
-    if records:
-        store.records.replace_data({key: (new.data, new.length) for key, new in records.items()})
-        _move_references(store, _list_entries(store, records), records)
-    _replace_index_rows(store, old_rows, store.search.build_rows_of(keys))
-    for session, (_, prompt) in _read_first_prompts(store, titled).items():
-        store.connection.execute("update sessions set first_prompt = ? where key = ?", (prompt_title(prompt), session))
+class TextWriter:
+    """Writes new texts and records, with everything that is derived from them, in batches within one transaction."""
+
+    def __init__(self, store: Store, records: Iterable[int], texts: Iterable[StoredText]) -> None:
+        """The records and texts are all that are going to be written."""
+        self._store = store
+        edited = [int(text.key[0][1]) for text in texts if text.table == "entries"]
+        sessions = store.rows(_SELECT_SESSIONS_OF, encode([*records]).decode(), encode(edited).decode())
+        self._titled = _find_derived_titles(store, [session for (session,) in sessions])
+
+    def write(self, texts: Mapping[StoredText, bytes], records: Mapping[int, NewRecordData]) -> None:
+        """Write a batch. The texts that are derived from a record belong to its batch."""
+        store = self._store
+        edited = [int(text.key[0][1]) for text in texts if text.table == "entries"]
+        keys = [*dict.fromkeys([*(entry for entry, *_ in _list_entries(store, records)), *edited])]
+        old_rows = store.search.build_rows_of(keys)
+        for text, data in texts.items():
+            _update_text(store, text, data)
+        if records:
+            store.records.replace_data({key: (new.data, new.length) for key, new in records.items()})
+            _move_references(store, _list_entries(store, records), records)
+        _replace_index_rows(store, old_rows, store.search.build_rows_of(keys))
+
+    def finish(self) -> None:
+        """Make the titles again that are the beginnings of first prompts."""
+        sql = "update sessions set first_prompt = ? where key = ?"
+        for session, (_, prompt) in _read_first_prompts(self._store, self._titled).items():
+            self._store.connection.execute(sql, (prompt_title(prompt), session))
 
 
 def to_bytes(value: Any) -> bytes:
@@ -289,11 +324,6 @@ def _update_text(store: Store, text: StoredText, data: bytes) -> None:
 def _list_entries(store: Store, records: Iterable[int]) -> list[tuple[int, int, int, bytes | None]]:
     """Return the key, session, record and parts of every entry of these records."""
     return store.rows(_SELECT_ENTRIES_OF, encode([*records]).decode())
-
-
-def _list_sessions(store: Store, entries: Sequence[int]) -> list[int]:
-    sql = "select distinct session from entries where key in (select value from json_each(?))"
-    return [session for (session,) in store.rows(sql, encode(entries).decode())]
 
 
 def _move_references(
