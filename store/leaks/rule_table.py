@@ -312,7 +312,7 @@ _PACKAGES_AND_BUILDS = (
     token("pypi-token", "pypi-AgEIcHlwaS5vcmc{url64:50+}", "PyPI help, API tokens", is_builtin=True),
     token("test-pypi-token", "pypi-AgENdGVzdC5weXBpLm9yZw{url64:50+}", "PyPI help, API tokens"),
     token("rubygems-key", "rubygems_{hex:48}", "RubyGems guides, API keys"),
-    token("crates-token", "cio{base62:32}", "crates.io, src/util/token.rs"),
+    token("crates-token", "cio{base62:32}", "The Rust registry, src/util/token.rs"),
     token("nuget-key", "oy2{lower36:43}", "Microsoft Learn, NuGet API keys", LIKELY),
     token("docker-hub-token", "dckr_pat_{url64:27}", "Docker documentation, personal access tokens"),
     token("docker-organisation-token", "dckr_oat_{url64:32}", "Docker documentation, organization access tokens"),
