@@ -15,7 +15,8 @@ from store.export.verification import verify_file
 from store.export.writing import export_to_file
 from store.model.entry import Json
 from store.model.session import Session
-from store.sources.backscroll import reader
+from store.sources.backscroll.reader import BackscrollReader
+from store.sources.kit.nested_sessions import NestedSession
 from store.store import Store
 
 
@@ -139,13 +140,13 @@ def test_the_sessions_of_a_file_are_listed_once_however_many_they_are(
     other: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed: list[Path] = []
-    list_sessions = reader._list_sessions
+    list_sessions = BackscrollReader.list_sessions
 
-    def count_and_list(path: Path, value: Mapping[str, Json]) -> list[reader._ExportedSession]:
+    def count_and_list(self: BackscrollReader, path: Path, value: Mapping[str, Json]) -> Iterator[NestedSession]:
         listed.append(path)
-        return list_sessions(path, value)
+        return list_sessions(self, path, value)
 
-    monkeypatch.setattr(reader, "_list_sessions", count_and_list)
+    monkeypatch.setattr(BackscrollReader, "list_sessions", count_and_list)
     inner = [{"session": {"id": f"claude:{n}"}, "entries": []} for n in range(20)]
     value = {"backscroll_export": 1, "session": {"id": "claude:x"}, "is_excerpt": False, "entries": []}
     (tmp_path / "x.json").write_text(json.dumps(value | {"sub_agents": inner}, separators=(",", ":")))

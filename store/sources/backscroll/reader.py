@@ -6,9 +6,8 @@ import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from store.errors import BadValue
 from store.model.entry import (
@@ -27,9 +26,10 @@ from store.model.entry import (
 )
 from store.model.knowledge import KeptSummary, KeptValues
 from store.model.session import SessionFields
-from store.sources.contract import Batch, Problem, SessionRef, SourceReader
+from store.sources.contract import Batch, Problem, SessionRef
 from store.sources.kit import jsonl, sqlite
 from store.sources.kit.jsonl import as_dict, as_list, as_str, as_time
+from store.sources.kit.nested_sessions import NestedSession, NestedSessionReader
 from store.sources.kit.transcripts import path_text, sanitize_fields
 from store.text.validate import encode, replace_surrogates
 
@@ -53,74 +53,36 @@ def begins_like_export(path: Path) -> bool:
         return False
 
 
-class _ExportedSession(NamedTuple):
-    value: Mapping[str, Json]
-    path: Path
-    native_id: str
-    parent: _ExportedSession | None = None
-
-    def with_sub_agents(self, ending: str) -> Iterator[_ExportedSession]:
-        """Yield the session, and those inside of it. `ending` is added to their ids."""
-        yield self
-        for value in map(as_dict, as_list(self.value.get("sub_agents"))):
-            if name := as_str(as_dict(value.get("session")).get("id")):
-                native_id = replace_surrogates(name) + ending
-                yield from _ExportedSession(value, self.path, native_id, self).with_sub_agents(ending)
-
-
-def _list_sessions(path: Path, value: Mapping[str, Json]) -> list[_ExportedSession]:
-    """Return the sessions of a file. Those of an excerpt are others than those that it is taken from."""
-    name = replace_surrogates(as_str(as_dict(value.get("session")).get("id")) or path.stem)
-    digest = as_str(as_dict(value.get("receipt")).get("document_sha256"))[:8]
-    ending = "" if value.get("is_excerpt") is False else f"~{digest}"
-    return list(_ExportedSession(value, path, name + ending).with_sub_agents(ending))
-
-
 def is_excerpt_id(native_id: str) -> bool:
     return _EXCERPT_ENDING.search(native_id) is not None
 
 
-@lru_cache(maxsize=1)
-def _load_sessions(path: Path, stamp: str) -> Mapping[str, _ExportedSession]:
-    """Return the sessions of a file by native id. The last file is cached, because they are read one by one."""
-    value, _ = jsonl.load_json_file(path, stamp)
-    return {session.native_id: session for session in reversed(_list_sessions(path, value))}
-
-
-class BackscrollReader(SourceReader):
+class BackscrollReader(NestedSessionReader):
     def __init__(self, root: Path, source: BackscrollExport) -> None:
-        super().__init__()
-        self._root = root
+        super().__init__(root, source.files)
         self._source = source
-        self._paths: dict[str, Path] = {}
-        "The path of the file, by native id."
 
-    def scan(self) -> Iterator[SessionRef]:
-        for path in self._source.files.find_files(self._root, self.problems):
-            if not begins_like_export(path):
-                continue
-            stamp = jsonl.plain_file_stamp(path)
-            value, problems = jsonl.load_json_file(path, stamp)
-            self.problems += problems
-            if fault := "" if problems else self._find_fault(value):
-                self.problems.append(Problem(str(path), fault))
-            for session in [] if problems or fault else _list_sessions(path, value):
-                if session.native_id in self._paths:
-                    message = f"Skipped: another copy of the session {session.native_id}."
-                    self.problems.append(Problem(str(path), message))
-                else:
-                    self._paths[session.native_id] = path
-                    yield SessionRef(session.native_id, stamp, _find_times(session)[1])
+    def has_my_beginning(self, path: Path) -> bool:
+        return begins_like_export(path)
 
-    def _find_fault(self, value: Mapping[str, Json]) -> str:
+    def find_fault(self, value: Mapping[str, Json]) -> str:
         if not self._source.is_mine(value):
             return "It is not an exported session."
         version = value.get("backscroll_export")
         return "" if version == FORMAT_VERSION else f"Its format has version {version}. Update Backscroll to read it."
 
+    def list_sessions(self, path: Path, value: Mapping[str, Json]) -> Iterator[NestedSession]:
+        """Yield the sessions of a file. Those of an excerpt are others than those that it is taken from."""
+        name = replace_surrogates(as_str(as_dict(value.get("session")).get("id")) or path.stem)
+        digest = as_str(as_dict(value.get("receipt")).get("document_sha256"))[:8]
+        ending = "" if value.get("is_excerpt") is False else f"~{digest}"
+        return _with_sub_agents(NestedSession(value, path, name + ending), ending)
+
+    def find_times(self, session: NestedSession) -> tuple[str, str]:
+        return _find_times(session)
+
     def read(self, ref: SessionRef) -> Iterator[Batch]:
-        path = self._paths[ref.native_id]
-        session = _load_sessions(path, jsonl.plain_file_stamp(path)).get(ref.native_id)
+        session = self.load_session(ref)
         if session is None:
             return
         problems: list[Problem] = []
@@ -131,16 +93,23 @@ class BackscrollReader(SourceReader):
         yield from sqlite.build_batches(([entry] for entry in entries if entry is not header), problems)
 
 
+def _with_sub_agents(session: NestedSession, ending: str) -> Iterator[NestedSession]:
+    """Yield a session and those inside of it. `ending` is added to their ids."""
+    yield session
+    for value in session.objects("sub_agents"):
+        if name := as_str(as_dict(value.get("session")).get("id")):
+            native_id = replace_surrogates(name) + ending
+            yield from _with_sub_agents(NestedSession(value, session.path, native_id, session), ending)
+
+
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find_times(session: _ExportedSession) -> tuple[str, str]:
-    entries = map(as_dict, as_list(session.value.get("entries")))
-    times = [time for entry in entries if (time := as_time(entry.get("created_at")))]
-    return (min(times), max(times)) if times else ("", "")
+def _find_times(session: NestedSession) -> tuple[str, str]:
+    return session.times("entries", "created_at")
 
 
-def _read_fields(session: _ExportedSession) -> SessionFields:
+def _read_fields(session: NestedSession) -> SessionFields:
     described = as_dict(session.value.get("session"))
     fields: dict[str, Any] = {}
     for name in SessionFields.__annotations__:
@@ -202,7 +171,7 @@ def _read_kept(kept: Mapping[str, Json]) -> KeptValues:
 # ── entries ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_entries(session: _ExportedSession, problems: list[Problem]) -> Iterator[NewEntry]:
+def _read_entries(session: NestedSession, problems: list[Problem]) -> Iterator[NewEntry]:
     records: list[NewRecord] = []
     created_at = _find_times(session)[0]
     has_header = False
@@ -282,9 +251,9 @@ def _read_part(value: Json) -> Part:
 
 def parse_fields(described: Json) -> SessionFields:
     """Return the fields of a session from what `session` holds in a file."""
-    return _read_fields(_ExportedSession({"session": as_dict(described)}, Path(), ""))
+    return _read_fields(NestedSession({"session": as_dict(described)}, Path(), ""))
 
 
 def parse_entries(values: Json, place: str) -> list[NewEntry]:
     """Return entries from what `entries` holds in a file. What is no entry is left out."""
-    return list(_read_entries(_ExportedSession({"entries": as_list(values)}, Path(place), ""), []))
+    return list(_read_entries(NestedSession({"entries": as_list(values)}, Path(place), ""), []))
