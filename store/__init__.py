@@ -48,6 +48,7 @@ __all__ = [
     "Recorder",
     "Refused",
     "ScanFailed",
+    "ScanLocked",
     "SecretDamaged",
     "SecretInfo",
     "SecretLocked",
@@ -82,8 +83,8 @@ _NAMES_BY_MODULE = {
     "store.edits.facts": "FactsDiff LearnResult",
     "store.errors": (
         "AlreadyExists Ambiguous BadValue Busy ChangedMeanwhile Damaged KeyFileUnsafe"
-        " KeyringUnavailable LeaksFound NotFound NothingToUndo Refused ScanFailed SecretDamaged SecretLocked StoreError"
-        " TooNew Unreadable WriteFailed WrongPassphrase"
+        " KeyringUnavailable LeaksFound NotFound NothingToUndo Refused ScanFailed ScanLocked SecretDamaged SecretLocked"
+        " StoreError TooNew Unreadable WriteFailed WrongPassphrase"
     ),
     "store.model.entry": (
         "Attachment Entry Json NewEntry NewRecord Opaque PairedCall Part StoredMessage Text Thinking Tokens ToolCall"
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
         NothingToUndo,
         Refused,
         ScanFailed,
+        ScanLocked,
         SecretDamaged,
         SecretLocked,
         StoreError,

@@ -14,8 +14,8 @@ from crush_database import CrushStore, text_content
 from foreign_databases import RUBICHAN_SCHEMA, add_rubichan_session, make_database, stored_texts
 from opencode_store import OpencodeFiles, OpencodeStore, assistant_message, finished_text_part, text_part, user_message
 
+from store import probes
 from store.errors import Unreadable
-from store.sources.kit import stamps
 from store.store import Store
 from store.sync import named_paths
 from store.sync.refresh import sync_targets
@@ -368,7 +368,7 @@ def test_a_folder_with_too_many_files_is_read_in_part_and_named(
     for number in range(9):
         (tmp_path / f"a/z{number}").mkdir()
         (tmp_path / f"a/z{number}/x.txt").write_text("x")
-    monkeypatch.setattr(stamps, "MAX_TREE_ENTRIES", 12)
+    monkeypatch.setattr(probes, "MAX_TREE_ENTRIES", 12)
     found = find_named_stores([str(tmp_path / "a")])
     assert [target.source.name for target in found.targets] == ["codex"]
     assert [problem.where for problem in found.problems] == [str(tmp_path / "a")]
