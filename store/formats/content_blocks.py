@@ -175,16 +175,19 @@ def _parse_arguments(item: Mapping[str, Json]) -> Json:
 
 
 def parse_response_tokens(response: Mapping[str, Json]) -> Tokens | None:
-    """Return the tokens of a response. OpenAI includes cached tokens in the input; Anthropic counts them apart."""
+    """Return the tokens of a response. OpenAI includes cached ones in the input; Anthropic counts them apart."""
     usage = response.get("usage")
     if not isinstance(usage, Mapping):
         return None
-    cached_within_input = _int_field(usage.get("input_tokens_details"), "cached_tokens")
+    details = usage.get("input_tokens_details")
+    reads_within_input, writes_within_input = (
+        _int_field(details, name) for name in ("cached_tokens", "cache_write_tokens")
+    )
     return Tokens(
-        max(_int_field(usage, "input_tokens") - cached_within_input, 0),
+        max(_int_field(usage, "input_tokens") - reads_within_input - writes_within_input, 0),
         _int_field(usage, "output_tokens"),
-        cached_within_input + _int_field(usage, "cache_read_input_tokens"),
-        _int_field(usage, "cache_creation_input_tokens"),
+        reads_within_input + _int_field(usage, "cache_read_input_tokens"),
+        writes_within_input + _int_field(usage, "cache_creation_input_tokens"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-USAGE_VERSION = 3
+USAGE_VERSION = 4
 """Is raised when sources understand more of the usage in their records. Stored sessions are then derived again."""
 
 TOKEN_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output", "reasoning")
@@ -30,6 +30,7 @@ class Usage(NamedTuple):
     "Does not include tokens that were read from a cache or written to one."
     cache_read: int | None = None
     cache_write_5m: int | None = None
+    "Also holds those of vendors that have one rate for all cache writes, however long they last."
     cache_write_1h: int | None = None
     output: int | None = None
     "Includes reasoning, for every vendor."
@@ -105,4 +106,5 @@ def without_cached(total: int | None, *cached: int | None) -> int | None:
 
 def mark_cache_write(usage: Usage) -> Usage:
     """Mark cache writes whose lifetime is unknown as an estimate: they are taken for the default of five minutes."""
-    return usage._replace(estimated=("cache_write_5m",)) if usage.cache_write_5m else usage
+    is_unknown = usage.cache_write_5m and usage.cache_write_1h is None
+    return usage._replace(estimated=("cache_write_5m",)) if is_unknown else usage

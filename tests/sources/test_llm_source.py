@@ -159,11 +159,12 @@ def test_calls_are_paired_and_failures_flagged(owner: LlmStore, store: Store) ->
     ("details", "tokens"),
     [
         ({"prompt_tokens_details": {"cached_tokens": 40}}, Tokens(59, 21, 40)),
+        ({"input_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 50}}, Tokens(9, 21, 40, 50)),
         ({"cache_read_input_tokens": 40, "cache_creation_input_tokens": 5}, Tokens(99, 21, 40, 5)),
         ({"cachedContentTokenCount": 40}, Tokens(59, 21, 40)),
         ({"cached": "many"}, Tokens(99, 21, 0)),
     ],
-    ids=["openai", "anthropic", "google", "nonsense"],
+    ids=["openai", "openai writes", "anthropic", "google", "nonsense"],
 )
 def test_tokens_have_each_vendor_s_meaning(
     owner: LlmStore, store: Store, details: dict[str, Any], tokens: Tokens

@@ -16,6 +16,8 @@ from store import Store
 from store.model.statistics import TokenCounts
 from store.model.usage import USAGE_VERSION, Usage
 from store.sources.atif.usage import read_usage as read_atif_usage
+from store.sources.llm.usage import read_usage as read_llm_usage
+from store.sources.pi.usage import read_usage as read_pi_usage
 from store.sync.refresh import sync_targets
 from store.sync.targets import find_targets
 from store.usage.rederive import rederive_usage
@@ -160,6 +162,61 @@ def test_a_step_of_a_trajectory_has_a_cost_and_what_is_in_its_extra_metrics() ->
     metrics = {"prompt_tokens": 1200, "completion_tokens": 85, "cached_tokens": 1000, "cost_usd": 0.0041}
     usage = read_atif_usage({"source": "agent", "model_name": "m", "metrics": metrics | {"extra": extra}})
     assert usage == Usage(100, 1000, 100, None, 85, 30, "m", cost=4100, estimated=("cache_write_5m",))
+
+
+def test_pi_separates_the_lifetimes_of_cache_writes_if_the_vendor_does() -> None:
+    counts = {"input": 4, "output": 20, "cacheRead": 50, "cacheWrite": 100, "cacheWrite1h": 70, "reasoning": 8}
+    usage = read_pi_usage({"message": {"usage": counts}})
+    assert usage is not None
+    assert usage[:6] == (4, 50, 30, 70, 20, 8)
+    assert usage.estimated == ()
+    usage = read_pi_usage({"message": {"usage": {"input": 4, "output": 20, "cacheWrite": 100}}})
+    assert usage is not None
+    assert usage[:6] == (4, None, 100, None, 20, None)
+    assert usage.estimated == ("cache_write_5m",)
+
+
+LLM_DETAILS: dict[str, tuple[dict[str, Any], tuple[int | None, ...]]] = {
+    "openai chat": (
+        {"prompt_tokens_details": {"cached_tokens": 40}, "completion_tokens_details": {"reasoning_tokens": 8}},
+        (60, 40, None, None, 20, 8),
+    ),
+    "openai responses": (
+        {
+            "input_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 50},
+            "output_tokens_details": {"reasoning_tokens": 8},
+        },
+        (10, 40, 50, None, 20, 8),
+    ),
+    "google": ({"cachedContentTokenCount": 40, "thoughtsTokenCount": 8}, (60, 40, None, None, 20, 8)),
+    "anthropic": (
+        {
+            "cache_read_input_tokens": 40,
+            "cache_creation_input_tokens": 50,
+            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30},
+        },
+        (100, 40, 20, 30, 20, None),
+    ),
+}
+
+
+@pytest.mark.parametrize("vendor", LLM_DETAILS)
+def test_llm_keeps_what_each_vendor_says(vendor: str) -> None:
+    details, expected = LLM_DETAILS[vendor]
+    call = {"input_tokens": 100, "output_tokens": 20, "token_details": json.dumps(details)}
+    for record in (call, {"hash": "b2:1", "turns": [call]}):
+        usage = read_llm_usage(record)
+        assert usage is not None
+        assert usage[:6] == expected
+        assert usage.estimated == ()
+
+
+def test_calls_of_llm_that_ended_with_the_same_message_add_up() -> None:
+    calls = [{"input_tokens": 100, "output_tokens": 20}, {"input_tokens": 9, "output_tokens": 3}]
+    usage = read_llm_usage({"turns": calls})
+    assert usage is not None
+    assert usage[:6] == (109, None, None, None, 23, None)
+    assert read_llm_usage({"turns": [{"input_tokens": None}]}) is None
 
 
 # ── an independent count ──────────────────────────────────────────────────────────────────────────

@@ -209,6 +209,12 @@ def test_claude_code_says_how_a_request_was_processed(fields: dict[str, object],
     assert usage.model == model
 
 
+def write_rollout(folder: Path, lines: Sequence[dict[str, object]]) -> None:
+    path = folder / "sessions" / "2026" / "05" / "01" / "rollout-2026-05-01T10-00-00-t1.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps({"timestamp": "2026-05-01T10:00:00.000Z"} | line) + "\n" for line in lines))
+
+
 def test_codex_input_is_stored_without_its_cached_part() -> None:
     reader = CodexUsageReader()
     assert reader.read({"type": "turn_context", "payload": {"model": "gpt-5"}}) is None
@@ -218,6 +224,22 @@ def test_codex_input_is_stored_without_its_cached_part() -> None:
     assert usage is not None
     assert usage[:6] == (130, 20, None, None, 40, 8)
     assert usage.model == "gpt-5"
+
+
+def test_codex_input_is_stored_without_what_was_written_to_the_cache(store: Store, tmp_path: Path) -> None:
+    """GPT-5.6 costs 1.25 times as much for these, and Codex includes them in the input."""
+    last = {"input_tokens": 100, "cached_input_tokens": 40, "cache_write_input_tokens": 30, "output_tokens": 10}
+    info = {"total_token_usage": last | {"total_tokens": 110}, "last_token_usage": last}
+    report = {"type": "event_msg", "payload": {"type": "token_count", "info": info}}
+    usage = CodexUsageReader().read(report)
+    assert usage is not None
+    assert usage[:6] == (30, 40, 30, None, 10, None)
+    assert usage.estimated == ()
+    meta = {"id": "t1", "timestamp": "2026-05-01T10:00:00.000Z", "cwd": "/w", "originator": "x", "cli_version": "1"}
+    write_rollout(tmp_path, [{"type": "session_meta", "payload": meta}, report])
+    list(sync_targets(store, find_targets([str(tmp_path / "sessions")])))
+    session = store.sessions.get("codex:t1")
+    assert (session.tokens_input, session.tokens_cached, session.tokens_cache_write) == (30, 70, 30)
 
 
 def test_codex_reports_of_one_response_are_one_row(store: Store, tmp_path: Path) -> None:
@@ -237,9 +259,7 @@ def test_codex_reports_of_one_response_are_one_row(store: Store, tmp_path: Path)
 
     meta = {"id": "t1", "timestamp": "2026-05-01T10:00:00.000Z", "cwd": "/w", "originator": "x", "cli_version": "1"}
     lines = [{"type": "session_meta", "payload": meta}, *report(1), *report(2)]
-    path = tmp_path / "sessions" / "2026" / "05" / "01" / "rollout-2026-05-01T10-00-00-t1.jsonl"
-    path.parent.mkdir(parents=True)
-    path.write_text("".join(json.dumps({"timestamp": "2026-05-01T10:00:00.000Z"} | line) + "\n" for line in lines))
+    write_rollout(tmp_path, lines)
     list(sync_targets(store, find_targets([str(tmp_path / "sessions")])))
     assert store.rows("select input, output, counted from usage") == [(100, 10, 1), (100, 10, 1)]
 

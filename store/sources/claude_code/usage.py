@@ -8,6 +8,7 @@ from store.model.entry import Json
 from store.model.usage import Usage, as_micro_dollars, as_tokens, join_processing
 from store.sources.claude_code.record import SYNTHETIC_MODEL
 from store.sources.kit.jsonl import as_dict, as_str
+from store.sources.kit.usage import read_cache_writes
 
 
 def read_usage(record: Json) -> Usage | None:
@@ -24,26 +25,19 @@ def read_message_usage(message: Mapping[str, Json], fields: Mapping[str, Json]) 
     model = as_str(message.get("model"))
     if model == SYNTHETIC_MODEL and not usage.get("output_tokens"):
         return None  # the program itself wrote the message, usually about an error
-    written = as_tokens(usage.get("cache_creation_input_tokens"))
-    by_lifetime = as_dict(usage.get("cache_creation"))
-    five_minutes = as_tokens(by_lifetime.get("ephemeral_5m_input_tokens"))
-    one_hour = as_tokens(by_lifetime.get("ephemeral_1h_input_tokens"))
-    # What has no lifetime is taken for five minutes, the default of the API.
-    rest = max((written or 0) - (five_minutes or 0) - (one_hour or 0), 0)
-    if rest or (five_minutes is None and one_hour is None):
-        five_minutes = None if written is None else (five_minutes or 0) + rest
+    writes = read_cache_writes(usage)
     return Usage(
         as_tokens(usage.get("input_tokens")),
         as_tokens(usage.get("cache_read_input_tokens")),
-        five_minutes,
-        one_hour,
+        writes.five_minutes,
+        writes.one_hour,
         as_tokens(usage.get("output_tokens")),
         as_tokens(as_dict(usage.get("output_tokens_details")).get("thinking_tokens")),
         join_processing(model, _read_processing(usage)),
         "anthropic",
         as_str(message.get("id")),
         cost=as_micro_dollars(fields.get("costUSD")),
-        estimated=("cache_write_5m",) if rest else (),
+        estimated=writes.estimated,
     )
 
 

@@ -269,8 +269,9 @@ class CodexEntryReader:
 
 
 def _parse_usage(usage: Mapping[str, Json]) -> Tokens:
-    cached = as_count(usage.get("cached_input_tokens"))
-    return Tokens(max(as_count(usage.get("input_tokens")) - cached, 0), as_count(usage.get("output_tokens")), cached)
+    reads, writes = as_count(usage.get("cached_input_tokens")), as_count(usage.get("cache_write_input_tokens"))
+    rest = max(as_count(usage.get("input_tokens")) - reads - writes, 0)
+    return Tokens(rest, as_count(usage.get("output_tokens")), reads, writes)
 
 
 def _parse_parts(kind: str, item: dict[str, Json]) -> tuple[Part, ...]:

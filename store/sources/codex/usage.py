@@ -1,4 +1,5 @@
-"""This module reads the usage in the lines of a rollout. OpenAI's input includes cached tokens."""
+"""This module reads the usage in the lines of a rollout. OpenAI's input includes what was read from a cache or written
+to one. Codex reports writes since GPT-5.6, which costs more for them, and OpenAI has one rate for them."""
 
 from __future__ import annotations
 
@@ -32,10 +33,11 @@ class CodexUsageReader:
             return None
         if not isinstance(total, dict) or not isinstance(last, dict):
             return None
-        cached = as_tokens(last.get("cached_input_tokens"))
+        reads, writes = as_tokens(last.get("cached_input_tokens")), as_tokens(last.get("cache_write_input_tokens"))
         return Usage(
-            without_cached(as_tokens(last.get("input_tokens")), cached),
-            cached,
+            without_cached(as_tokens(last.get("input_tokens")), reads, writes),
+            reads,
+            writes,
             output=as_tokens(last.get("output_tokens")),
             reasoning=as_tokens(last.get("reasoning_output_tokens")),
             model=self.model,

@@ -13,6 +13,7 @@ from store.model.entry import NewEntry, NewRecord, Part, Text, Thinking, ToolCal
 from store.sources.contract import Problem
 from store.sources.kit import sqlite
 from store.sources.kit.sqlite import RowLike
+from store.sources.kit.usage import tokens_from_usage
 from store.sources.llm.tables import (
     LlmTables,
     ToolCallPairing,
@@ -20,8 +21,8 @@ from store.sources.llm.tables import (
     parse_fragment,
     parse_json_column,
     row_to_dict,
-    sum_tokens,
 )
+from store.sources.llm.usage import read_calls
 
 Columns = dict[str, Any]
 _CHILD_TABLES = ("tool_calls", "tool_results", "prompt_attachments", "prompt_fragments", "system_fragments")
@@ -125,7 +126,8 @@ def _parse_reply(row: RowLike, calls: list[Columns], pairing: ToolCallPairing) -
         call_id = pairing.add_call(name, call.get("tool_call_id"))
         arguments = parse_json_column(text)
         parts.append(ToolCall(call_id, name, text if arguments is None else arguments))
-    return NewEntry(role="assistant", parts=tuple(parts), tokens=sum_tokens([columns]))
+    usage = read_calls([columns])
+    return NewEntry(role="assistant", parts=tuple(parts), tokens=tokens_from_usage(usage), usage=usage)
 
 
 def _complete_entries(row: RowLike, entries: list[NewEntry], record: NewRecord) -> list[NewEntry]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from store.model.session import Session
+    from store.sources.contract import UsageReader
 
 
 class Llm(SqliteSource):
@@ -42,6 +43,12 @@ class Llm(SqliteSource):
         from store.sources.llm.reader import LlmReader
 
         return LlmReader(connection, str(path))
+
+    def usage_reader(self) -> UsageReader:
+        from store.sources.kit.usage import read_each_record
+        from store.sources.llm.usage import read_usage
+
+        return read_each_record(read_usage)
 
     def resume(self, session: Session) -> ResumeCommand:
         if session.native_id.startswith(LOG_PREFIX):

@@ -1,4 +1,4 @@
-"""This module reads what all versions of llm's tables share: attachments, fragments, tool calls and tokens."""
+"""This module reads what all versions of llm's tables share: attachments, fragments and tool calls."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from store.errors import BadValue
-from store.model.entry import Attachment, Json, Tokens
+from store.model.entry import Attachment, Json
 from store.sources.contract import Problem
 from store.sources.kit import sqlite
-from store.sources.kit.jsonl import as_count, as_dict
 from store.sources.kit.sqlite import RowLike
 from store.text.validate import parse
 
@@ -108,27 +107,3 @@ def parse_json_column(value: object) -> Json:
         return parse(value) if isinstance(value, str) else None
     except BadValue:
         return None
-
-
-def sum_tokens(rows: Iterable[Mapping[str, Any]]) -> Tokens | None:
-    counts = [tokens for tokens in map(_parse_tokens, rows) if tokens]
-    return Tokens(*map(sum, zip(*counts, strict=True))) if counts else None
-
-
-def _parse_tokens(row: Mapping[str, Any]) -> Tokens | None:
-    """Return the tokens of a call. OpenAI and Google include cached tokens in the input; Anthropic does not."""
-    input_tokens, output_tokens = as_count(row.get("input_tokens")), as_count(row.get("output_tokens"))
-    details = as_dict(parse_json_column(row.get("token_details")))
-    cached_within_input = as_count(details.get("cachedContentTokenCount"))
-    for name in ("prompt_tokens_details", "input_tokens_details"):
-        cached_within_input += as_count(as_dict(details.get(name)).get("cached_tokens"))
-    cached_outside_input = as_count(details.get("cache_read_input_tokens"))
-    cache_writes = as_count(details.get("cache_creation_input_tokens"))
-    if not (input_tokens or output_tokens or cached_outside_input or cache_writes):
-        return None
-    return Tokens(
-        max(input_tokens - cached_within_input, 0),
-        output_tokens,
-        cached_within_input + cached_outside_input,
-        cache_writes,
-    )

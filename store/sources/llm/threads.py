@@ -16,6 +16,7 @@ from store.sources.kit import sqlite
 from store.sources.kit.jsonl import as_dict, as_list, as_str
 from store.sources.kit.sqlite import RowLike
 from store.sources.kit.transcripts import Branch, Node, find_branches
+from store.sources.kit.usage import tokens_from_usage
 from store.sources.llm.tables import (
     LlmTables,
     ToolCallPairing,
@@ -23,8 +24,8 @@ from store.sources.llm.tables import (
     parse_fragment,
     parse_json_column,
     row_to_dict,
-    sum_tokens,
 )
+from store.sources.llm.usage import read_calls
 from store.text.validate import replace_surrogates
 
 _ROLES = ("system", "user", "assistant", "tool")
@@ -183,10 +184,12 @@ class ThreadEntryReader:
         record = sqlite.record_from_row(
             row, "messages", name, replacements={key: rows for key, rows in replacements.items() if rows}
         )
+        usage = read_calls(turns)
+        tokens = tokens_from_usage(usage)
         role = sqlite.as_text(row["role"])
         if role not in _ROLES:
-            return NewEntry(kind="unknown", parts=tuple(parts), record=record, tokens=sum_tokens(turns))
-        return NewEntry(role=role, parts=tuple(parts), record=record, tokens=sum_tokens(turns))
+            return NewEntry(kind="unknown", parts=tuple(parts), record=record, tokens=tokens, usage=usage)
+        return NewEntry(role=role, parts=tuple(parts), record=record, tokens=tokens, usage=usage)
 
     def _parse_part(self, row: RowLike, replacements: dict[str, Any]) -> Iterable[Part]:
         kind, text = sqlite.as_text(row["type"]), row["text"]
