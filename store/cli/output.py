@@ -28,7 +28,7 @@ Style = Literal["plain", "title", "quiet", "good", "bad", "hit", "name"]
 _STYLE_CODES = {"title": "1", "quiet": "2", "good": "32", "bad": "31", "hit": "33;1", "name": "36"}
 """Maps styles to ANSI colour codes."""
 
-_LINE_BREAKS = r"\s*[\r\n\t\v\f]\s*"
+_LINE_BREAKS = re.compile(r"\s*[\r\n\t\v\f]\s*")
 COLUMN_GAP = "  "
 
 
@@ -43,9 +43,10 @@ Span = str | TerminalText
 
 
 def stdout_is_terminal() -> bool:
-    with suppress(AttributeError, ValueError):
+    try:
         return sys.stdout.isatty()
-    return False
+    except (AttributeError, ValueError):
+        return False
 
 
 def terminal_width() -> int:
@@ -89,7 +90,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Span]]) -> None
     """
     if not stdout_is_terminal():
         for row in rows:
-            _write_stdout("\t".join(to_one_line(_plain_text(cell)) for cell in row) + "\n")
+            _write_stdout("\t".join(_join_lines(_plain_text(cell)) for cell in row) + "\n")
         return
     max_width = terminal_width() // 4
     lines: list[list[Span]] = [[*(_truncate(cell, max_width) for cell in row[:-1]), row[-1]] for row in rows]
@@ -108,7 +109,11 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Span]]) -> None
 
 def to_one_line(text: str, room: int | None = None) -> str:
     """Join text into one line. On a terminal, truncate it to `room` cells."""
-    return one_line(text, room) if stdout_is_terminal() else re.sub(_LINE_BREAKS, " ", text).strip()
+    return one_line(text, room) if stdout_is_terminal() else _join_lines(text)
+
+
+def _join_lines(text: str) -> str:
+    return _LINE_BREAKS.sub(" ", text).strip()
 
 
 def _plain_text(piece: Span) -> str:

@@ -74,6 +74,9 @@ class Figures(NamedTuple):
     "Is true if some number of tokens was concluded from others."
 
 
+NO_FIGURES = Figures()
+
+
 class StatisticsRow(NamedTuple):
     """Holds the figures of one row: of a day, a model, an agent and so on."""
 
@@ -183,6 +186,8 @@ class CostExplanation(NamedTuple):
     "Is what the agent reports for the whole session, in dollars."
     not_counted: int
     "Counts the responses that another session counts, because both have them."
+    counted_in: tuple[str, ...]
+    "Names the sessions that count them."
     prices: TableInfo
 
 

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from store.model.statistics import NO_TOKENS, Figures, TokenCounts
+from store.model.statistics import NO_FIGURES, NO_TOKENS, Figures, TokenCounts
 from store.model.usage import TOKEN_KINDS
 from store.usage.cost import CONTEXT, COST
 
@@ -41,10 +41,12 @@ def response_figures(numbers: Sequence[Any]) -> Figures:
 
 def add_figures(all_figures: Iterable[Figures]) -> Figures:
     """Return the sum. A cost is None only if all of them are."""
-    return reduce(_add_two, all_figures, Figures())
+    return reduce(_add_two, all_figures, NO_FIGURES)
 
 
 def _add_two(one: Figures, other: Figures) -> Figures:
+    if one is NO_FIGURES:
+        return other
     return Figures(
         one.sessions + other.sessions,
         one.turns + other.turns,

@@ -23,7 +23,7 @@ from store.model.statistics import (
     TurnCost,
 )
 from store.model.usage import TOKEN_KINDS
-from store.text.validate import encode
+from store.text.validate import decode, encode
 from store.usage.cost import COST, JOIN_RATES, RATES, list_models, rates_parameter
 from store.usage.cost_lines import LINE_COLUMNS, RATE_NAMES, build_cost_line, read_line_figures
 from store.usage.figures import RESPONSE_SUMS, add_figures, response_figures
@@ -66,8 +66,10 @@ _FROM_LINEAGE = """
     join entries on entries.session = ?1 and entries.seq = theirs.seq
 """
 _COUNT_OTHERS = f"""
-    with recursive {_LINEAGE} select count(*) from {_FROM_LINEAGE}
-    where (lineage.session != ?1 or counted = 0) and (?2 is null or entries.turn = ?2)
+    with recursive {_LINEAGE} select count(*), json_group_array(distinct owners.id) from {_FROM_LINEAGE}
+    left join usage as twins on usage.counted = 0 and twins.call = usage.call and twins.call < 0 and twins.counted = 1
+    join sessions as owners on owners.key = coalesce(twins.session, lineage.session)
+    where (lineage.session != ?1 or usage.counted = 0) and (?2 is null or entries.turn = ?2)
 """
 _SELECT_RESPONSES = f"""
     with recursive {_LINEAGE}, {RATES.replace("?", "?2")}
@@ -117,7 +119,7 @@ class SessionUsage:
             rows = self._store.rows(_SELECT_LINES, self._rates, key, turn, turn)
             lines = tuple(build_cost_line(self._models, row) for row in rows)
             subagents = tuple(self._find_subagents(turn))
-            (not_counted,) = self._store.row(_COUNT_OTHERS, key, turn)
+            not_counted, owners = self._store.row(_COUNT_OTHERS, key, turn)
         own = add_figures(map(read_line_figures, rows))
         return CostExplanation(
             self._session.id,
@@ -128,6 +130,7 @@ class SessionUsage:
             subagents,
             self._session.cost,
             not_counted,
+            tuple(sorted(owner for owner in decode(owners) if owner != self._session.id)),
             self._table.info,
         )
 

@@ -179,6 +179,24 @@ def test_cost_as_text(cli: CommandLine) -> None:
     assert "unpriced" in cli("cost", "other").out
 
 
+def test_cost_of_a_copy_names_the_session_that_counts_its_responses(cli: CommandLine, store: Store) -> None:
+    usage = Usage(1_000, output=10, response_id="msg_01ABCDEFGHIJKLMNOP", **OPUS)
+    for name in ("original", "copy"):
+        answer = NewEntry(role="assistant", parts=(Text("ok"),), usage=usage)
+        store.chains.append(store.sessions.create(name).key, [answer])
+    note = "1 response counted in original and not here: both have the same."
+    assert note in cli("cost", "copy").err
+    store.chains.append(
+        store.sessions.create("helper of a copy", parent_id="copy", relation="delegate").key,
+        [NewEntry(role="assistant", parts=(Text("ok"),), usage=Usage(100, output=10, **OPUS))],
+    )
+    lines = cli("cost", "copy").lines
+    assert note in lines
+    assert "0.000750  total with sub-agents: 110 tokens" in lines
+    assert not any("own" in line for line in lines)
+    assert cli("cost", "copy", "--json").json["counted_in"] == ["original"]
+
+
 def test_cost_says_how_full_the_context_was(cli: CommandLine, store: Store) -> None:
     compaction = NewEntry(kind="compaction", parts=(Text("summary"),))
     answer = NewEntry(role="assistant", parts=(Text("ok"),), usage=Usage(20_000, output=5, **OPUS))

@@ -404,7 +404,8 @@ def test_a_fork_shows_what_its_inherited_turns_cost_and_carries_their_context(st
         assert (first.turn, first.tokens.total, first.cost) == (1, 150, 3_500)
         # 150 tokens were in the context: 100 of input and 50 of output.
         assert (second.turn, second.carried, second.own) == (2, 1_500, 500)
-        assert usage.explain().not_counted == {"b": 1, "c": 2}[name]
+        explained = usage.explain()
+        assert (explained.not_counted, explained.counted_in) == {"b": (1, ("a",)), "c": (2, ("a", "b"))}[name]
         assert [point.entry for point in usage.context()] == [
             key
             for (key,) in store.rows(

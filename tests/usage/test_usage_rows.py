@@ -113,6 +113,14 @@ def test_the_same_response_in_two_sessions_counts_once(store: Store) -> None:
     assert counted(store) == {"a": 2, "b": 1}
 
 
+def test_an_explanation_names_the_session_that_counts_a_copy(store: Store) -> None:
+    for name in ("a", "b"):
+        add_session(store, name, [answer(1), answer(2)])
+    explained = store.usage.of_session(store.sessions.get("b")).explain()
+    assert (explained.lines, explained.not_counted, explained.counted_in) == ((), 2, ("a",))
+    assert store.usage.of_session(store.sessions.get("a")).explain().not_counted == 0
+
+
 def test_a_purged_session_leaves_its_responses_to_the_others(store: Store) -> None:
     add_session(store, "a", [answer(1), answer(2)])
     add_session(store, "b", [answer(1), answer(3)])

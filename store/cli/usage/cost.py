@@ -180,10 +180,12 @@ def _write_waste(waste: list[Waste]) -> None:
 
 
 def _write_sums(explanation: CostExplanation) -> None:
-    write("")
+    if explanation.lines:
+        write("")
     for subagent in explanation.subagents:
         write(_sum_line(f"sub-agent {subagent.session_id}", subagent.figures))
-    write(_sum_line("own" if explanation.subagents else "total", explanation.own))
+    if explanation.lines:
+        write(_sum_line("own" if explanation.subagents else "total", explanation.own))
     if explanation.subagents:
         write(_sum_line("total with sub-agents", explanation.with_subagents))
     if explanation.session_cost is not None and explanation.turn is None:
@@ -201,7 +203,10 @@ def _sum_line(name: str, figures: Figures) -> str:
 
 
 def _describe_not_counted(explanation: CostExplanation) -> str:
-    return f"{format_count(explanation.not_counted, 'response')} counted in another session that has the same."
+    sessions = " and ".join(explanation.counted_in) or "another session"
+    return (
+        f"{format_count(explanation.not_counted, 'response')} counted in {sessions} and not here: both have the same."
+    )
 
 
 def _to_json(explanation: CostExplanation, turns: list[TurnCost]) -> JsonObject:
@@ -218,6 +223,7 @@ def _to_json(explanation: CostExplanation, turns: list[TurnCost]) -> JsonObject:
         "turns": [_turn_to_json(turn) for turn in turns],
         "reported_cost_usd": explanation.session_cost,
         "not_counted": explanation.not_counted,
+        "counted_in": list(explanation.counted_in),
         "prices": json_output.prices_to_json(explanation.prices),
     }
 

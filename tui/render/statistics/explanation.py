@@ -222,7 +222,8 @@ def render_other_notes(explained: CostExplanation, width: int) -> Iterator[Conte
         notes.append(f"The agent reports ${explained.session_cost:,.6f} for the whole session.")
     if explained.not_counted:
         count = format_count(explained.not_counted, "response")
-        notes.append(f"Of this session, {count} are counted in another session that has them, too.")
+        sessions = " and ".join(one_line(session, 60) for session in explained.counted_in) or "another session"
+        notes.append(f"{count} counted in {sessions} and not here: both have the same.")
     for line in wrap_text(" ".join(notes), width) if notes else ():
         yield build_content([(line, MUTED)])
     if notes:
