@@ -13,12 +13,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from store.errors import Refused
 from store.model.entry import (
     NewEntry,
     NewRecord,
+    Part,
     Text,
     Thinking,
     Tokens,
@@ -87,8 +90,7 @@ def _infer_activity(entry: NewEntry, text: str, begins_turn: bool) -> Activity |
     An error that is the last thing that happened has ended the session; the next message tells if it has not.
     """
     if entry.kind == "event":
-        text = text[:EVENT_PREVIEW_LENGTH]
-        return None if not mentions_failure(text) else "waiting" if is_interruption(text) else "failed"
+        return _infer_activity_of_event(text[:EVENT_PREVIEW_LENGTH])
     if entry.kind != "message":
         return None
     if is_error_notice(entry.role, entry.model, text):
@@ -97,11 +99,18 @@ def _infer_activity(entry: NewEntry, text: str, begins_turn: bool) -> Activity |
         return "working"
     if entry.role != "assistant" or not entry.parts:
         return None
-    if any(type(part) is ToolCall and part.name in QUESTION_TOOLS for part in entry.parts):
-        return "waiting"
-    # An answer ends the turn, unless the agent calls a tool or has only thought so far.
-    kinds = {type(part) for part in entry.parts}
-    return "waiting" if Text in kinds and ToolCall not in kinds and ToolResult not in kinds else "working"
+    kinds = set(map(type, entry.parts))
+    if ToolCall in kinds:
+        asks = any(type(part) is ToolCall and part.name in QUESTION_TOOLS for part in entry.parts)
+        return "waiting" if asks else "working"
+    # An answer ends the turn, unless the agent has only thought so far.
+    return "waiting" if Text in kinds and ToolResult not in kinds else "working"
+
+
+@lru_cache(maxsize=1_000)
+def _infer_activity_of_event(text: str) -> Activity | None:
+    """Return what an event with this text tells. It is cached, because most events have one of few texts."""
+    return None if not mentions_failure(text) else "waiting" if is_interruption(text) else "failed"
 
 
 class _RowBuilder:
@@ -112,11 +121,10 @@ class _RowBuilder:
         "Holds the row of the last turn. The first one began before this batch, and has no entry here if its end is -1."
         self._continued_turn = self._open_turn
         self._turns: list[list[Any]] = []
-        self._counts = dict.fromkeys(("turns", "entries", "tool_calls", "errors", *Tokens._fields), 0)
-        self._record_pieces: list[list[bytes]] = []
-        "Holds, for each record, its data and the parts that are stored behind it."
-        self._new_records: list[NewRecord] = []
-        self._numbers_by_identity: dict[int, int] = {}
+        self._counts = dict.fromkeys(("turns", "entries", "tool_calls", "errors"), 0)
+        self._tokens: list[Tokens] = []
+        self._records: dict[int, _RecordPieces] = {}
+        "Holds the records of this batch by their identity, because several entries may have the same one."
         self._places: dict[str, int] = {}
         self._usage = UsageRows()
         self._calls: list[list[Any]] = []
@@ -129,9 +137,9 @@ class _RowBuilder:
             if n:
                 raise Refused("A session must begin with a header and can have only one.")
             rows.has_header = True
+        parts, author = entry.parts, entry.author
         created_at = entry.created_at or utc_timestamp()
         text = replace_surrogates(entry.get_text())
-        author = entry.author
         begins_turn = entry.begins_turn()
         if activity := entry.activity or _infer_activity(entry, text, begins_turn):
             self._follow_activity(entry, activity)
@@ -143,20 +151,18 @@ class _RowBuilder:
             turn[_TURN_END] = n
             if created_at > turn[_TURN_TIME]:
                 turn[_TURN_TIME] = created_at
-        is_only_text = len(entry.parts) == 1 and type(entry.parts[0]) is Text
-        if entry.parts or entry.kind in INDEXED_KINDS:
+        is_only_text = len(parts) == 1 and type(parts[0]) is Text
+        if parts or entry.kind in INDEXED_KINDS:
             self._add_parts(n, entry, text, is_only_text)
         if not entry.inherited:
-            self._add_to_counts(entry)
-            if entry.usage is not None or entry.tokens is not None:
-                self._usage.add(n, entry.usage or usage_from_tokens(entry.tokens), entry.model, created_at)
+            self._count(n, entry, created_at)
         if created_at > rows.updated_at:
             rows.updated_at = created_at
-        record = self._number_record(entry.record)
+        record = self._add_record(entry.record) if entry.record else None
         rows.entries.append(
             (
                 n,
-                record,
+                record and record.number,
                 self._turn,
                 entry.kind if entry.kind in _COMMON_NAMES else validate_text(entry.kind, "kind"),
                 entry.role if entry.role in _COMMON_NAMES else validate_text(entry.role, "role"),
@@ -164,7 +170,7 @@ class _RowBuilder:
                 entry.model and replace_surrogates(entry.model),
                 entry.message_key and replace_surrogates(entry.message_key),
                 text,
-                "" if is_only_text and entry.parts[0].text == text else self._encode_parts(entry, record),  # type: ignore[union-attr]
+                "" if is_only_text and parts[0].text == text else _encode_parts(parts, record),  # type: ignore[union-attr]
                 int(entry.inherited),
                 encode_tokens(entry.tokens),
                 created_at,
@@ -186,38 +192,11 @@ class _RowBuilder:
         if not self.rows.first_prompt:
             self.rows.first_prompt = prompt_title(text)
 
-    def _number_record(self, record: NewRecord | None) -> int | None:
-        if record is None:
-            return None
-        number = self._numbers_by_identity.get(id(record))
-        if number is None:
-            number = self._numbers_by_identity[id(record)] = len(self._record_pieces)
-            self._record_pieces.append([record.data])
-            self._new_records.append(record)
-        return number
-
-    def _encode_parts(self, entry: NewEntry, record: int | None) -> bytearray:
-        """Return the parts as JSON, or their offset and length behind their record.
-
-        The text of thinking is also stored with the entry, because a search for words reads it. Its signature, which is
-        often longer, is not.
-        """
-        if not entry.parts:
-            return bytearray(b"[]")
-        parts = [part_to_json(part) for part in entry.parts]
-        if record is None:
-            return bytearray(encode(parts))
-        # The record keeps the exact form.
-        column = encode_derived(parts)
-        thoughts = [{"type": "thinking", "text": part.text} for part in entry.parts if type(part) is Thinking]
-        searched = encode_derived(thoughts) if thoughts else b""
-        if len(column) <= MAX_INLINE_PARTS_BYTES + len(searched):
-            return bytearray(column)
-        pieces = self._record_pieces[record]
-        offset = sum(map(len, pieces[1:]))
-        pieces.append(column)
-        reference = b"[%d,%d]" % (offset, len(column))
-        return bytearray(b"[%s,%s" % (reference, searched[1:]) if searched else reference)
+    def _add_record(self, record: NewRecord) -> _RecordPieces:
+        known = self._records.get(id(record))
+        if known is None:
+            known = self._records[id(record)] = _RecordPieces(len(self._records), record)
+        return known
 
     # ── parts ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -272,31 +251,80 @@ class _RowBuilder:
             )
         )
 
-    def _add_to_counts(self, entry: NewEntry) -> None:
+    def _count(self, n: int, entry: NewEntry, created_at: str) -> None:
+        """Count an entry that is not inherited, with its tokens and its usage."""
+        tokens, usage = entry.tokens, entry.usage
         self._counts["entries"] += entry.kind != "header"
         if entry.model and entry.role == "assistant":
             self.rows.model = replace_surrogates(entry.model)
-        if entry.tokens:
-            for name, amount in zip(Tokens._fields, entry.tokens, strict=True):
-                self._counts[name] += validate_integer(amount, "token count")
+        if tokens is not None:
+            self._tokens.append(tokens)
+        if usage is not None or tokens is not None:
+            self._usage.add(n, usage or usage_from_tokens(tokens), entry.model, created_at)
 
-    # ── records ───────────────────────────────────────────────────────────────────────────────────
+    def _sum_tokens(self) -> dict[str, int]:
+        for amount in chain.from_iterable(self._tokens):
+            validate_integer(amount, "token count")
+        return {name: sum(tokens[index] for tokens in self._tokens) for index, name in enumerate(Tokens._fields)}
+
+    # ── the end of the batch ──────────────────────────────────────────────────────────────────────
 
     def build(self) -> DerivedRows:
         self.rows.calls = [tuple(row) for row in self._calls]
         self.rows.turns = [tuple(row) for row in self._turns]
         if self._continued_turn[_TURN_END] >= 0:
             self.rows.continued_turn = (self._continued_turn[_TURN_END], self._continued_turn[_TURN_TIME])
-        self.rows.counts = self._counts
+        self.rows.counts = self._counts | self._sum_tokens()
         self.rows.usage = self._usage.rows()
-        for number, (record, pieces) in enumerate(zip(self._new_records, self._record_pieces, strict=True)):
-            place = self._places.setdefault(record.place, len(self._places))
-            data = b"".join(pieces) if len(pieces) > 1 else record.data
-            length, digest = len(record.data), bytearray(compute_digest(record.data))
-            self.rows.records.append((number, place, record.position, digest, length, len(data) - length))
-            self.rows.record_data.append(data)
+        for pieces in self._records.values():
+            data, place, position = pieces.record
+            place_number = self._places.setdefault(place, len(self._places))
+            digest = bytearray(compute_digest(data))
+            self.rows.records.append((pieces.number, place_number, position, digest, len(data), pieces.behind))
+            self.rows.record_data.append(b"".join([data, *pieces.parts]) if pieces.parts else data)
         self.rows.places = list(self._places)
         return self.rows
+
+
+class _RecordPieces:
+    """Holds a record and the parts that are stored behind it."""
+
+    __slots__ = ("behind", "number", "parts", "record")
+
+    def __init__(self, number: int, record: NewRecord) -> None:
+        self.number = number
+        self.record = record
+        self.parts: list[bytes] = []
+        self.behind = 0
+        "Counts the bytes of the parts."
+
+    def add(self, parts: bytes) -> bytes:
+        """Add parts, and return their offset and length behind the record."""
+        reference = b"[%d,%d]" % (self.behind, len(parts))
+        self.parts.append(parts)
+        self.behind += len(parts)
+        return reference
+
+
+def _encode_parts(parts: Sequence[Part], record: _RecordPieces | None) -> bytearray:
+    """Return the parts as JSON, or their offset and length behind their record.
+
+    The text of thinking is also stored with the entry, because a search for words reads it. Its signature, which is
+    often longer, is not.
+    """
+    if not parts:
+        return bytearray(b"[]")
+    values = [part_to_json(part) for part in parts]
+    if record is None:
+        return bytearray(encode(values))
+    # The record keeps the exact form.
+    column = encode_derived(values)
+    thoughts = [{"type": "thinking", "text": part.text} for part in parts if type(part) is Thinking]
+    searched = encode_derived(thoughts) if thoughts else b""
+    if len(column) <= MAX_INLINE_PARTS_BYTES + len(searched):
+        return bytearray(column)
+    reference = record.add(column)
+    return bytearray(b"[%s,%s" % (reference, searched[1:]) if searched else reference)
 
 
 @dataclass(slots=True)

@@ -60,7 +60,11 @@ def separate_cjk(text: str) -> str:
     """
     if text.isascii():
         return text
-    text = replace_surrogates(text)
-    if not text.encode().translate(None, _NO_CJK_BYTES):
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        text = replace_surrogates(text)
+        data = text.encode()
+    if not data.translate(None, _NO_CJK_BYTES):
         return text
     return cjk_pattern().sub(lambda run: f" {' '.join(run[0])} ", text)

@@ -45,20 +45,24 @@ def parse_bytes(data: bytes) -> Any:
     except orjson.JSONDecodeError:
         return parse(data.decode("utf-8", "replace"))  # it raises the error, or parses what orjson cannot
     levels = MAX_JSON_DEPTH - _WRAPPER_LEVELS
-    if data.count(b"[") + data.count(b"{") > levels and _is_deeper(value, levels):
+    if len(data) > 2 * levels and _is_deeper(value, levels):
         raise BadValue(TOO_DEEP_MESSAGE)
     return value
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Return whether a parsed value has more levels. Most brackets of a record are in its texts, so looking at the few
-    objects and lists is faster than looking at the bytes."""
-    containers = [value] if isinstance(value, dict | list) else []
+    """Return whether a parsed value has more levels. Most bytes of a record are in its texts, so looking at the few
+    objects and lists is faster than counting brackets."""
+    containers = [value] if type(value) is dict or type(value) is list else []
     for _ in range(levels):
-        children = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
-        containers = [child for child in children if isinstance(child, dict | list)]
-        if not containers:
+        found = []
+        for container in containers:
+            for item in container.values() if type(container) is dict else container:
+                if type(item) is dict or type(item) is list:
+                    found.append(item)
+        if not found:
             return False
+        containers = found
     return True
 
 

@@ -105,11 +105,13 @@ def find_open_turn(tree: TranscriptTree) -> list[str]:
     """Return the last prompt of the main conversation and its descendants, or nothing when the conversation does not
     plainly continue from that prompt."""
     main = [uuid for uuid, node in tree.nodes.items() if tree.branch_of.get(node.position, MAIN_BRANCH) == MAIN_BRANCH]
-    conversation = list(filter(tree.is_conversation, main))
-    prompts = list(filter(tree.is_prompt, conversation))
-    if not prompts or prompts[-1] not in _path_to_root(tree, conversation[-1]):
+    prompt = next(filter(tree.is_prompt, reversed(main)), "")
+    if not prompt:
         return []
-    turn = dict.fromkeys(prompts[-1:])
+    last = next(filter(tree.is_conversation, reversed(main)))
+    if _path_to_root(tree, last, {prompt})[-1] != prompt:
+        return []
+    turn = dict.fromkeys([prompt])
     for uuid in main:
         if tree.nodes[uuid].parent in turn:
             turn[uuid] = None
@@ -290,9 +292,11 @@ class _BranchSplitter:
 
     def _find_leading(self, conversation: Sequence[str]) -> set[str]:
         """Return the records that lead to a prompt or an answer, and those themselves."""
-        leading: set[str] = set()
+        nodes, leading = self.tree.nodes, set[str]()
         for uuid in conversation:
-            leading.update(_path_to_root(self.tree, uuid, leading))
+            while uuid in nodes and uuid not in leading:
+                leading.add(uuid)
+                uuid = nodes[uuid].parent
         return leading
 
 

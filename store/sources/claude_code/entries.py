@@ -47,7 +47,6 @@ _EVENT_TEXT_FIELDS = (
     "permissionMode",
     "prUrl",
 )
-_STANDARD_BLOCKS = frozenset(["text", "thinking", "tool_use", "tool_result"])
 _MAX_OPEN_MESSAGES = 20
 """Limits the latest messages whose state a mark keeps, since more records of them may follow."""
 
@@ -114,7 +113,7 @@ class ClaudeEntryReader:
             summary = "\n\n".join(part.text for part in parts if isinstance(part, Text))
             self.summary = ForeignSummary(summary, self._turn_count)
             return NewEntry(kind="compaction", role="system", parts=parts, is_prompt=False)
-        if any(isinstance(part, ToolResult) for part in parts):
+        if ToolResult in map(type, parts):
             return NewEntry(role="tool", parts=parts, is_prompt=False)
         text = record.prompt
         if text is None:
@@ -136,13 +135,15 @@ class ClaudeEntryReader:
             return part
         details = record.get("toolUseResult")
         failed = part.is_error or (isinstance(details, str) and details.startswith("Error:"))
-        output = self._load_full_output(part.output, as_dict(details), path)
-        return ToolResult(part.call_id, output, failed, part.name, _parse_duration(as_dict(details)))
+        details = as_dict(details)
+        output = self._load_full_output(part.output, details, path)
+        return ToolResult(part.call_id, output, failed, part.name, _parse_duration(details))
 
     def _load_full_output(self, output: Json, details: Mapping[str, Json], path: Path) -> Json:
         """Return the full output. If it is too long for the transcript, the record has a preview and names a file."""
         # The path is one of the machine that wrote it. Only the file name is used.
-        name = safe_file_name(persisted_output_path(output, details))
+        path_there = persisted_output_path(output, details)
+        name = safe_file_name(path_there) if path_there else ""
         if not name:
             return [_strip_image_data(block) for block in output] if isinstance(output, list) else output
         session = path.parent if path.parent.name != "subagents" else path.parent.parent
@@ -238,10 +239,14 @@ def _strip_reminders(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def _parse_part(block: Json) -> Part:
+    part = parse_block(block)
+    return _parse_special_block(part, block) if type(part) is Opaque else part
+
+
+def _parse_special_block(part: Opaque, block: Json) -> Part:
+    """Return the part of a block that only Claude Code writes; the given one for a block that is not known here."""
     fields = as_dict(block)
-    kind = as_str(fields.get("type"))
-    if kind in _STANDARD_BLOCKS:
-        return parse_block(block)
+    kind = part.kind
     if kind == "redacted_thinking":
         return Thinking("", as_str(fields.get("data")))
     if kind == "server_tool_use":
@@ -250,7 +255,7 @@ def _parse_part(block: Json) -> Part:
         content = fields.get("content")
         failed = as_str(as_dict(content).get("type")).endswith("_error")
         return ToolResult(as_str(fields.get("tool_use_id")), content, failed)
-    return parse_block(block)
+    return part
 
 
 def _strip_image_data(block: Json) -> Json:
@@ -264,7 +269,7 @@ def _strip_image_data(block: Json) -> Json:
 
 def _parse_duration(details: Mapping[str, Json]) -> float | None:
     for name in ("durationMs", "totalDurationMs"):
-        if (duration := as_count(details.get(name))) or details.get(name) == 0:
+        if name in details and ((duration := as_count(details[name])) or details[name] == 0):
             return float(duration)
     return None
 

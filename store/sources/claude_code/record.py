@@ -47,14 +47,14 @@ class ClaudeRecord:
 
     def __init__(self, value: Json) -> None:
         fields: dict[str, Json] = value if type(value) is dict else {}
-        message = fields.get("message")
+        kind, message = fields.get("type"), fields.get("message")
         self.value = value
         self.fields = fields
-        self.kind = as_str(fields.get("type"))
+        self.kind = kind if type(kind) is str else ""
         self.uuid = _parse_id(fields.get("uuid"))
         self.parent = _parse_id(fields.get("parentUuid") or fields.get("logicalParentUuid"))
         self.message: Mapping[str, Json] = message if type(message) is dict else _NO_FIELDS
-        content = self.message.get("content")
+        content = self.message.get("content") if self.message else None
         self.blocks: list[Json] = content if type(content) is list else _make_blocks(content)
         "Is the content of the message as a list, also when it is a plain text."
         self.text = content if type(content) is str else ""
@@ -110,8 +110,8 @@ class ClaudeRecord:
     @property
     def is_command_output(self) -> bool:
         """Return whether it is the output of a local command. Such a command sends nothing to the model."""
-        text = self.text or as_str(self.fields.get("content"))
-        return text.lstrip().startswith("<local-command-std")
+        text = self.text or self.fields.get("content")
+        return type(text) is str and text.lstrip().startswith("<local-command-std")
 
     # ── links to other conversations ──────────────────────────────────────────────────────────────
 
@@ -125,10 +125,11 @@ class ClaudeRecord:
 
     def find_spawn_calls(self) -> Iterator[SpawnCall]:
         """Yield the calls in an answer that may start a sub-agent."""
-        for block in map(as_dict, self.blocks):
-            arguments = as_dict(block.get("input")) if block.get("type") == "tool_use" else {}
+        calls = [block for block in self.blocks if type(block) is dict and block.get("type") == "tool_use"]
+        for call in calls:
+            arguments = as_dict(call.get("input"))
             if isinstance(prompt := arguments.get("prompt"), str):
-                yield SpawnCall(as_str(block.get("id")), as_str(arguments.get("description")), prompt)
+                yield SpawnCall(as_str(call.get("id")), as_str(arguments.get("description")), prompt)
 
     def find_spawned(self) -> Iterator[tuple[str, str]]:
         """Yield a sub-agent and the call that started it, if a result or a report of progress names both."""
@@ -147,4 +148,4 @@ def _make_blocks(content: Json) -> list[Json]:
 
 
 def _parse_id(value: Json) -> str:
-    return value if type(value) is str and value.isascii() else replace_surrogates(as_str(value))
+    return replace_surrogates(value) if type(value) is str else ""

@@ -209,18 +209,18 @@ def _load_lines(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
     try:
         with open_file(path) as file:
             # Asking for no more than there is saves the time to allocate a large buffer for each small file.
-            lines = file.read(min(os.fstat(file.fileno()).st_size + 1, MAX_CACHED_FILE_BYTES)).split(b"\n")
+            data = file.read(min(os.fstat(file.fileno()).st_size + 1, MAX_CACHED_FILE_BYTES))
     except PATH_ERRORS as reason:
         problems.append(Problem(str(path), f"It cannot be read: {error_text(reason)}."))
     else:
-        yield from _parse_loaded_lines(lines, problems, str(path))
+        yield from _parse_loaded_lines(data, problems, str(path))
 
 
-def _parse_loaded_lines(lines: list[bytes], problems: list[Problem], name: str) -> Iterator[JsonLine]:
+def _parse_loaded_lines(data: bytes, problems: list[Problem], name: str) -> Iterator[JsonLine]:
     """Parse lines that are in memory; three times as fast as reading them one by one."""
-    last = lines.pop()
     offset = 0
-    for line in lines:
+    while (end := data.find(b"\n", offset)) >= 0:
+        line = data[offset:end]
         if len(line) > MAX_LINE_BYTES:
             yield from _read_long_line(io.BytesIO(line + b"\n"), b"", offset, problems, name)
         elif stripped := line.rstrip(b"\r"):
@@ -228,8 +228,8 @@ def _parse_loaded_lines(lines: list[bytes], problems: list[Problem], name: str) 
                 yield JsonLine(offset, stripped, parse_bytes(stripped))
             except BadValue as reason:
                 yield from _read_broken_line(stripped, offset, str(reason), problems, name)
-        offset += len(line) + 1
-    if stripped := last.rstrip(b"\r"):
+        offset = end + 1
+    if stripped := data[offset:].rstrip(b"\r"):
         yield from _read_last_line(stripped, offset)
 
 
