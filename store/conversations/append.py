@@ -17,7 +17,8 @@ from store.conversations.derive import DerivedRows, UnpairedResult, derive_rows,
 from store.errors import NotFound, Refused
 from store.model.entry import NewEntry
 from store.model.usage import USAGE_VERSION
-from store.usage.rows import write_session_totals, write_usage
+from store.usage.rows import write_usage
+from store.usage.session_totals import write_session_totals
 
 if TYPE_CHECKING:
     from store.store import Store

@@ -130,7 +130,7 @@ class Sessions:
         return session
 
     def _write_totals(self, key: int, fields: SessionFields) -> None:
-        from store.usage.rows import move_session_totals, write_session_totals
+        from store.usage.session_totals import move_session_totals, write_session_totals
 
         if "tokens_total" in fields:
             write_session_totals(self._store.connection, key)

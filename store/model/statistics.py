@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from store.model.usage import MICRO_DOLLARS
+from store.model.usage import price_tokens
 
 Dimension = Literal["day", "week", "month", "hour", "weekday_hour", "model", "agent", "folder", "tool", "session"]
 DIMENSIONS: tuple[Dimension, ...] = (
@@ -127,7 +127,7 @@ class CostItem(NamedTuple):
     @property
     def amount(self) -> int | None:
         """What the tokens cost, rounded to a micro-dollar."""
-        return None if self.rate is None else (self.tokens * self.rate + MICRO_DOLLARS // 2) // MICRO_DOLLARS
+        return None if self.rate is None else price_tokens(self.tokens, self.rate)
 
 
 class CostLine(NamedTuple):

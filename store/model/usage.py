@@ -17,6 +17,11 @@ MAX_COUNT = 1_000_000_000
 """Is the largest number of tokens of one response. No model takes a thousandth of it, so a larger number is wrong."""
 
 MICRO_DOLLARS = 1_000_000
+"""Is how many micro-dollars a dollar has."""
+
+RATE_TOKENS = 1_000_000
+"""Is how many tokens a rate is for."""
+
 MAX_REPORTED_DOLLARS = 1_000_000
 
 MEASURED, ESTIMATED, ABSENT = 0, 1, 2
@@ -97,6 +102,11 @@ def as_micro_dollars(dollars: object) -> int | None:
     if not isinstance(dollars, int | float) or isinstance(dollars, bool) or not 0 <= dollars <= MAX_REPORTED_DOLLARS:
         return None
     return round(dollars * MICRO_DOLLARS)
+
+
+def price_tokens(tokens: int, rate: int) -> int:
+    """Return what tokens cost at a rate, rounded to a micro-dollar."""
+    return (tokens * rate + RATE_TOKENS // 2) // RATE_TOKENS
 
 
 def without_cached(total: int | None, *cached: int | None) -> int | None:

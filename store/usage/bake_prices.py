@@ -22,7 +22,8 @@ from typing import Any
 
 import orjson
 
-from store.usage.prices import BAKED_TABLE, MICRO_DOLLARS_PER_DOLLAR, SCHEMA
+from store.model.usage import MICRO_DOLLARS
+from store.usage.prices import BAKED_TABLE, SCHEMA
 
 PACKAGE = "genai-prices"
 _FALLBACKS = {
@@ -157,7 +158,7 @@ def _rates_over(threshold: int, amounts: dict[str, Any]) -> dict[str, int]:
         if amount is None:
             rates[kind] = rates[_FALLBACKS[kind]] if kind in _FALLBACKS else 0
         else:
-            rates[kind] = round(Decimal(amount) * MICRO_DOLLARS_PER_DOLLAR)
+            rates[kind] = round(Decimal(amount) * MICRO_DOLLARS)
     return rates
 
 

@@ -19,15 +19,14 @@ import orjson
 from store.config import MAX_RATE_DOLLARS, OPTIONAL_RATES, PRICES_SECTION, find_price_problems
 from store.errors import BadValue, StoreError
 from store.model.statistics import TableInfo
-from store.model.usage import TOKEN_KINDS, join_processing, split_processing
+from store.model.usage import MICRO_DOLLARS, TOKEN_KINDS, join_processing, split_processing
 from store.paths import config_file, data_dir, load_config, make_private_folder
 
 SCHEMA = 1
 BAKED_TABLE = Path(__file__).with_name("prices.json")
-MICRO_DOLLARS_PER_DOLLAR = 1_000_000
 MAX_TABLE_BYTES = 20_000_000
 
-MAX_RATE = MAX_RATE_DOLLARS * 1_000_000
+MAX_RATE = MAX_RATE_DOLLARS * MICRO_DOLLARS
 """Is the largest rate: 1,000 dollars per million tokens. With a larger one, a product could exceed 64 bits."""
 
 
@@ -197,6 +196,8 @@ def _load_file(path: Path, _stamp: tuple[int, int]) -> tuple[TableInfo, Sequence
         return parse_table(path.read_bytes(), str(path))
     except OSError as error:
         raise StoreError(f"The rate table {path} cannot be read ({error.strerror}).") from None
+    except BadValue as error:
+        raise StoreError(f"{error} Remove it, or take another with `backscroll prices update FILE`.") from None
 
 
 def parse_table(data: bytes, name: str) -> tuple[TableInfo, Sequence[Mapping[str, Any]]]:
@@ -302,5 +303,5 @@ def _parse_own_price(pattern: str, values: Mapping[str, float]) -> ModelPrices:
     for kind, wider in OPTIONAL_RATES.items():
         amounts[kind] = values.get(kind, amounts[wider])
     amounts["reasoning"] = values["output"]
-    rates = (round(amounts[kind] * MICRO_DOLLARS_PER_DOLLAR) for kind in TOKEN_KINDS)
+    rates = (round(amounts[kind] * MICRO_DOLLARS) for kind in TOKEN_KINDS)
     return ModelPrices("", pattern, (Rate("", 0, *rates),), is_own=True)

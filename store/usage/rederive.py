@@ -20,9 +20,9 @@ from store.usage.rows import (
     delete_usage,
     recount_usage,
     usage_from_tokens,
-    write_session_totals,
     write_usage,
 )
+from store.usage.session_totals import write_session_totals
 from store.usage.stale import count_without_usage
 
 if TYPE_CHECKING:

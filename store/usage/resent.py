@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from store.model.entry import PairedCall, readable_text
 from store.model.statistics import ResentResult
-from store.model.usage import MICRO_DOLLARS
+from store.model.usage import price_tokens
 from store.usage.session_cost import Response
 
 BYTES_PER_TOKEN = 4
@@ -26,17 +26,22 @@ def find_resent_results(
     for call in calls:
         if call.result_entry is None or (size := count_result_bytes(call)) <= min_bytes:
             continue
-        seq = int(call.result_entry.rpartition("#")[2])
+        seq = find_result_seq(call.result_entry)
         position = bisect_right(compactions, seq)
         end = bisect_left(seqs, compactions[position]) if position < len(compactions) else len(seqs)
         later = responses[bisect_right(seqs, seq) + 1 : end]
         # An output that was cut when it was sent cannot be larger than the context.
         tokens = min(size // BYTES_PER_TOKEN, max((response.tokens.context for response in later), default=0))
         if tokens:
-            costs = [tokens * response.rates.cache_read // MICRO_DOLLARS for response in later if response.rates]
+            costs = [price_tokens(tokens, response.rates.cache_read) for response in later if response.rates]
             turns = tuple(dict.fromkeys(response.turn for response in later))
             cost = sum(costs) if costs else None
             yield ResentResult(call.result_entry, call.name, call.turn, tokens, len(later), turns, cost)
+
+
+def find_result_seq(entry: str) -> int:
+    """Return the seq in the public id of an entry."""
+    return int(entry.rpartition("#")[2])
 
 
 def count_result_bytes(call: PairedCall) -> int:

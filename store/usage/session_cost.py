@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.model.session import Session
@@ -22,7 +23,7 @@ from store.model.statistics import (
     TokenCounts,
     TurnCost,
 )
-from store.model.usage import TOKEN_KINDS
+from store.model.usage import RATE_TOKENS, TOKEN_KINDS
 from store.text.validate import decode, encode
 from store.usage.cost import COST, JOIN_RATES, RATES, list_models, rates_parameter
 from store.usage.cost_lines import LINE_COLUMNS, RATE_NAMES, build_cost_line, read_line_figures
@@ -170,36 +171,15 @@ class SessionUsage:
         with self._store.snapshot():
             responses = self.list_responses()
             compactions = self.list_compactions()
-        total_cost = sum(response.cost or 0 for response in responses)
-        total_tokens = sum(response.tokens.total for response in responses)
+        total = _sum_responses(responses)
         turns: list[TurnCost] = []
-        start, base = 0, 0
-        while start < len(responses):
-            end = start
-            while end < len(responses) and responses[end].turn == responses[start].turn:
-                end += 1
-            turn = responses[start:end]
-            size = turn[-1].tokens.total
+        end, base = 0, 0
+        for _, group in groupby(responses, lambda response: response.turn):
+            turn = list(group)
+            end += len(turn)
             later = _count_until_compaction(responses[end:], turn[-1].seq, compactions)
-            added = max(size - (base if _is_same_context(base, turn[0]) else 0), 0)
-            figures = _sum_responses(turn)
-            carried = sum(_carried_cost(response, base) for response in turn if response.rates)
-            part = (figures.cost or 0, total_cost) if total_cost else (figures.tokens.total, total_tokens)
-            turns.append(
-                TurnCost(
-                    turn[0].turn,
-                    len(turn),
-                    figures.tokens,
-                    figures.cost,
-                    None if figures.cost is None else max(figures.cost - carried, 0),
-                    None if figures.cost is None else min(carried, figures.cost),
-                    figures.unpriced_tokens,
-                    part[0] / part[1] if part[1] else 0.0,
-                    added * later,
-                    later,
-                )
-            )
-            start, base = end, size
+            turns.append(_build_turn_cost(turn, base, later, total))
+            base = turn[-1].tokens.total
         return turns
 
     def resent_results(self, turn: int | None = None) -> list[ResentResult]:
@@ -242,6 +222,29 @@ def _sum_responses(responses: Sequence[Response]) -> Figures:
     )
 
 
+def _build_turn_cost(turn: Sequence[Response], base: int, later: int, session: Figures) -> TurnCost:
+    """Return what the responses of a turn cost.
+
+    `base` is how many tokens were in the context when it began, and `later` how many requests had what it added.
+    """
+    figures = _sum_responses(turn)
+    carried = sum(_carried_cost(response, base) for response in turn)
+    kept = base if _is_same_context(base, turn[0]) else 0
+    part, whole = (figures.cost, session.cost) if session.cost else (figures.tokens.total, session.tokens.total)
+    return TurnCost(
+        turn[0].turn,
+        len(turn),
+        figures.tokens,
+        figures.cost,
+        None if figures.cost is None else max(figures.cost - carried, 0),
+        None if figures.cost is None else min(carried, figures.cost),
+        figures.unpriced_tokens,
+        (part or 0) / whole if whole else 0.0,
+        max(turn[-1].tokens.total - kept, 0) * later,
+        later,
+    )
+
+
 def _is_same_context(base: int, response: Response) -> bool:
     """Return whether a request still has what was in the context before. After a compaction it is much smaller."""
     return response.tokens.context * 2 >= base
@@ -256,7 +259,7 @@ def _carried_cost(response: Response, base: int) -> int:
         count = min(getattr(response.tokens, kind), remaining)
         amount += count * getattr(response.rates, kind)
         remaining -= count
-    return amount // 1_000_000
+    return amount // RATE_TOKENS
 
 
 def _count_until_compaction(responses: Sequence[Response], seq: int, compactions: Sequence[int]) -> int:

@@ -4,18 +4,19 @@ guesses whether something was useful; docs/cost.md has the rules.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from store.formats.file_changes import find_changes, find_command, find_paths, is_shell_tool
-from store.model.entry import PairedCall
+from store.formats.file_changes import find_command, find_paths, is_shell_tool
+from store.model.entry import PairedCall, readable_text
 from store.model.session import Session
 from store.model.statistics import Waste
-from store.model.usage import MICRO_DOLLARS
+from store.model.usage import price_tokens
 from store.text.validate import encode_derived
-from store.usage.resent import BYTES_PER_TOKEN, count_result_bytes, find_resent_results
+from store.usage.resent import BYTES_PER_TOKEN, count_result_bytes, find_resent_results, find_result_seq
 from store.usage.session_cost import Response, SessionUsage
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def find_waste(store: Store, session: Session) -> list[Waste]:
         responses = usage.list_responses()
         compactions = usage.list_compactions()
     found = [
-        *_find_repeated_reads(session, calls),
+        *_find_repeated_reads(session, calls, compactions),
         *_find_repeated_failures(session, calls),
         *_find_large_outputs(session, calls, responses, compactions),
         *_find_cache_misses(session, responses),
@@ -50,35 +51,20 @@ def find_waste(store: Store, session: Session) -> list[Waste]:
     return sorted(found, key=lambda waste: (-waste.tokens, waste.turns))
 
 
-class _Read(NamedTuple):
-    turn: int
-    size: int
-    "Is the length of the result in bytes."
-
-
-def _find_repeated_reads(session: Session, calls: Iterable[PairedCall]) -> Iterator[Waste]:
-    """Find parts of files that were read again although the session had not changed the file in between."""
-    reads: dict[tuple[str, bytes], list[_Read]] = {}
+def _find_repeated_reads(session: Session, calls: Iterable[PairedCall], compactions: Sequence[int]) -> Iterator[Waste]:
+    """Find parts of files that were read again with the same result, although the context still had it."""
+    reads: dict[tuple[str, bytes, str, int], list[PairedCall]] = {}
     for call in calls:
-        if call.status != "ok":
-            continue
-        changed = {change.path for change in find_changes(call.name, call.arguments)}
-        if changed:
-            for key in [key for key in reads if key[0] in changed]:
-                yield from _repeated_read(session, key[0], reads.pop(key))
-        elif _is_reading_tool(call.name):
+        if call.status == "ok" and call.result_entry is not None and _is_reading_tool(call.name):
+            result = (encode_derived(call.arguments), readable_text(call.result))
+            context = bisect_right(compactions, find_result_seq(call.result_entry))
             for path in find_paths(call.name, call.arguments):
-                read = _Read(call.turn, count_result_bytes(call))
-                reads.setdefault((path, encode_derived(call.arguments)), []).append(read)
-    for (path, _), own in reads.items():
-        yield from _repeated_read(session, path, own)
-
-
-def _repeated_read(session: Session, path: str, reads: Sequence[_Read]) -> Iterator[Waste]:
-    if len(reads) >= MIN_READS:
-        tokens = sum(read.size for read in reads[1:]) // BYTES_PER_TOKEN
-        turns = tuple(dict.fromkeys(read.turn for read in reads))
-        yield Waste("file read again", session.id, turns, path, len(reads), tokens, None)
+                reads.setdefault((path, *result, context), []).append(call)
+    for (path, *_), own in reads.items():
+        if len(own) >= MIN_READS:
+            tokens = sum(map(count_result_bytes, own[1:])) // BYTES_PER_TOKEN
+            turns = tuple(dict.fromkeys(call.turn for call in own))
+            yield Waste("file read again", session.id, turns, path, len(own), tokens, None)
 
 
 def _is_reading_tool(name: str) -> bool:
@@ -109,7 +95,8 @@ def _find_large_outputs(
 def _find_cache_misses(session: Session, responses: Sequence[Response]) -> Iterator[Waste]:
     """Find requests that sent again what the one before had in the cache, after a pause that was too long for it."""
     for before, after in pairwise(responses):
-        if _seconds_between(before.at, after.at) <= CACHE_LIFETIME_SECONDS:
+        pause = _seconds_between(before.at, after.at)
+        if pause <= CACHE_LIFETIME_SECONDS or before.model != after.model:  # each model has a cache of its own
             continue
         cached = before.tokens.cache_read + before.tokens.cache_write_5m + before.tokens.cache_write_1h
         missed = cached - after.tokens.cache_read
@@ -121,9 +108,17 @@ def _find_cache_misses(session: Session, responses: Sequence[Response]) -> Itera
             rates = after.rates
             full = rates.cache_write_5m if after.tokens.cache_write_5m else rates.cache_write_1h
             full = full if after.tokens.cache_write_5m + after.tokens.cache_write_1h else rates.input
-            cost = max(sent_again * (full - rates.cache_read) // MICRO_DOLLARS, 0)
-        turns, pause = (after.turn,), f"{_seconds_between(before.at, after.at) / 60:,.0f} min pause"
-        yield Waste("cache missed after a pause", session.id, turns, pause, 1, sent_again, cost, is_estimated=False)
+            cost = price_tokens(sent_again, max(full - rates.cache_read, 0))
+        subject = f"{_describe_pause(pause)} pause"
+        figures = (1, sent_again, cost)
+        yield Waste("cache missed after a pause", session.id, (after.turn,), subject, *figures, is_estimated=False)
+
+
+def _describe_pause(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{round(minutes / 60)} h" if minutes < 48 * 60 else f"{round(minutes / 60 / 24):,} days"
 
 
 def _seconds_between(start: str, end: str) -> float:

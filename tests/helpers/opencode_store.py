@@ -114,6 +114,8 @@ class OpencodeStore:
         self._count += 1
         name = f"msg_{self._count:03}"
         times = {"time_created": AT + self._count * 1000, "time_updated": AT + self._count * 1000}
+        if isinstance(data, dict) and "time" in data:
+            data = data | {"time": data["time"] | {"created": times["time_created"]}}
         insert_row(self.path, "message", id=name, session_id=session_id, data=_to_json(data), **times)
         for part in parts:
             self.add_part(name, part, session_id)

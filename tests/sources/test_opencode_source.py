@@ -493,9 +493,8 @@ def test_later_marks_change_nothing(owner: OpencodeStore, store: Store, folder: 
     pruned = tool_part()
     pruned["state"]["time"]["compacted"] = AT + 5000
     owner.update_data("part", part, pruned)
-    owner.update_data(
-        "message", message, user_message(summary={"title": "Going", "diffs": [{"file": "a", "after": "b"}]})
-    )
+    summary = {"title": "Going", "diffs": [{"file": "a", "after": "b"}]}
+    owner.update_data("message", message, user_message(time={"created": AT + 1000}, summary=summary))
     assert sync_paths(store, folder).updated == 1
     assert store.sessions.children(store.sessions.find(S).id) == []
     assert len(stored_entries(store, S)) == 4

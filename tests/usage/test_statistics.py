@@ -468,6 +468,14 @@ def test_an_older_table_than_the_baked_one_is_not_used(tmp_path: Path) -> None:
     assert prices.load_table().info.name == "genai-prices"
 
 
+def test_a_table_that_was_damaged_later_is_named_with_what_to_do() -> None:
+    path = prices.added_table_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("[")
+    with pytest.raises(prices.StoreError, match="not JSON. Remove it, or take another with `backscroll"):
+        prices.load_table()
+
+
 def test_the_baked_table_is_a_table_and_knows_the_common_models() -> None:
     table = prices.load_table()
     opus = table.find("anthropic", "claude-opus-4-8")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opencode_store import USAGE, OpencodeStore, assistant_message, finished_text_part, text_part, user_message
 from source_samples import DATA, SAMPLES
 
 from store import Store
@@ -162,6 +163,28 @@ def test_a_step_of_a_trajectory_has_a_cost_and_what_is_in_its_extra_metrics() ->
     metrics = {"prompt_tokens": 1200, "completion_tokens": 85, "cached_tokens": 1000, "cost_usd": 0.0041}
     usage = read_atif_usage({"source": "agent", "model_name": "m", "metrics": metrics | {"extra": extra}})
     assert usage == Usage(100, 1000, 100, None, 85, 30, "m", cost=4100, estimated=("cache_write_5m",))
+
+
+def test_a_fork_of_opencode_counts_only_what_is_new(store: Store, tmp_path: Path) -> None:
+    """opencode copies the messages under new ids, and does not say where they come from."""
+    owner = OpencodeStore(tmp_path / "opencode.db")
+    finish = {"type": "step-finish", "tokens": USAGE}
+    owner.add_session("ses_1")
+    owner.add_message(user_message(), text_part("one"))
+    owner.add_message(assistant_message(), finished_text_part("first"))
+    owner.add_message(assistant_message(), finish, finish | {"tokens": USAGE | {"output": 30, "total": 129}})
+    with closing(sqlite3.connect(owner.path)) as connection:
+        copies = [data for (data,) in connection.execute("select data from message order by time_created")]
+    owner.add_session("ses_2", title="A session (fork #1)")
+    for copy, parts in zip(copies, [[text_part("one")], [finished_text_part("first")], [finish]], strict=True):
+        owner.add_message(copy, *parts, session_id="ses_2")
+    owner.add_message(assistant_message(), finished_text_part("second"), session_id="ses_2")
+    sync(store, owner.path)
+    assert totals(store) == TokenCounts(99 * 4, output=21 + 21 + 30 + 21)
+    before = store.rows(ROWS)
+    forget_usage(store)
+    list(rederive_usage(store))
+    assert sum(row[-1] for row in store.rows(ROWS)) == sum(row[-1] for row in before) == 4
 
 
 def test_pi_separates_the_lifetimes_of_cache_writes_if_the_vendor_does() -> None:

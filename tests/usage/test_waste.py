@@ -10,8 +10,6 @@ from store.model.statistics import Waste
 from store.model.usage import Usage
 from store.usage.session_cost import SessionUsage
 
-OPUS = {"model": "claude-opus-4-8", "provider": "anthropic"}
-
 
 class Conversation:
     """Builds a session turn by turn."""
@@ -30,8 +28,9 @@ class Conversation:
         self._append(NewEntry(role="assistant", parts=(ToolCall(call_id, name, arguments),)))
         self._append(NewEntry(role="tool", parts=(ToolResult(call_id, output, failed),), is_prompt=False))
 
-    def respond(self, at: str = "2026-01-05T10:00:00.000Z", **tokens: int) -> None:
-        self._append(NewEntry(role="assistant", parts=(Text("ok"),), created_at=at, usage=Usage(**tokens, **OPUS)))
+    def respond(self, at: str = "2026-01-05T10:00:00.000Z", model: str = "claude-opus-4-8", **tokens: int) -> None:
+        usage = Usage(**tokens, model=model, provider="anthropic")
+        self._append(NewEntry(role="assistant", parts=(Text("ok"),), created_at=at, usage=usage))
 
     def compact(self) -> None:
         self._append(NewEntry(kind="compaction", role="system", parts=(Text("summary"),), is_prompt=False))
@@ -61,12 +60,21 @@ def test_a_file_that_is_read_three_times_is_a_finding(conversation: Conversation
     assert waste.tokens == 2 * 400 // 4
 
 
-def test_a_file_that_was_changed_or_is_read_in_pieces_may_be_read_again(conversation: Conversation) -> None:
+def test_a_file_that_changed_or_is_read_in_pieces_may_be_read_again(conversation: Conversation) -> None:
     conversation.prompt()
     for number in range(4):
-        conversation.call("Read", {"file_path": "/w/a.py"})
-        conversation.call("Edit", {"file_path": "/w/a.py", "old_string": f"{number}", "new_string": "x"})
+        conversation.call("Read", {"file_path": "/w/a.py"}, f"a = {number}")
+        conversation.call("Bash", {"command": "sed -i s/x/y/ /w/a.py"})
         conversation.call("Read", {"file_path": "/w/b.py", "offset": number * 100})
+    assert conversation.find_waste() == []
+
+
+def test_a_file_may_be_read_again_after_a_compaction(conversation: Conversation) -> None:
+    conversation.prompt()
+    for _ in range(2):
+        conversation.call("Read", {"file_path": "/w/a.py"})
+        conversation.call("Read", {"file_path": "/w/a.py"})
+        conversation.compact()
     assert conversation.find_waste() == []
 
 
@@ -132,6 +140,28 @@ def test_a_cache_that_expired_during_a_pause_is_a_finding(conversation: Conversa
     assert waste.subject == "5 min pause"
     # written at 6.25 instead of read at 0.50 dollars per million
     assert waste.cost == 100_100 * 5_750_000 // 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("end", "pause"),
+    [
+        ("2026-01-05T11:59:00.000Z", "119 min pause"),
+        ("2026-01-06T03:00:00.000Z", "17 h pause"),
+        ("2026-01-08T10:00:00.000Z", "3 days pause"),
+    ],
+)
+def test_a_long_pause_is_told_in_hours_or_days(conversation: Conversation, end: str, pause: str) -> None:
+    conversation.prompt()
+    conversation.respond("2026-01-05T10:00:00.000Z", cache_read=90_000, output=1)
+    conversation.respond(end, cache_write_5m=90_000, output=1)
+    assert [waste.subject for waste in conversation.find_waste()] == [pause]
+
+
+def test_a_cache_that_another_model_cannot_read_is_no_finding(conversation: Conversation) -> None:
+    conversation.prompt()
+    conversation.respond("2026-01-05T10:00:00.000Z", cache_read=90_000, output=1)
+    conversation.respond("2026-01-05T10:10:00.000Z", model="claude-sonnet-4-6", cache_write_5m=90_000, output=1)
+    assert conversation.find_waste() == []
 
 
 def test_a_cache_that_outlived_the_pause_is_no_finding(conversation: Conversation) -> None:

@@ -54,9 +54,11 @@ def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None
     waste = [found for found in store.usage.find_waste([session]) if turn is None or turn in found.turns]
     resent = usage.resent_results(turn)
     if as_json:
-        lists = {"resent_results": list(map(_resent_to_json, resent)), "waste": list(map(_waste_to_json, waste))}
-        lists["context"] = [_context_to_json(session.id, point) for point in context]
-        output.emit_json(_to_json(explanation, turns) | lists)
+        document = _to_json(explanation, turns)
+        document["resent_results"] = list(map(_resent_to_json, resent))
+        document["waste"] = list(map(_waste_to_json, waste))
+        document["context"] = [_context_to_json(session.id, point) for point in context]
+        output.emit_json(document)
         return
     if not explanation.lines and not explanation.subagents:
         has_copies = explanation.not_counted > 0

@@ -46,7 +46,7 @@ def read_cache_writes(usage: Mapping[str, Json]) -> CacheWrites:
     by_lifetime = as_dict(usage.get("cache_creation"))
     five_minutes = as_tokens(by_lifetime.get("ephemeral_5m_input_tokens"))
     one_hour = as_tokens(by_lifetime.get("ephemeral_1h_input_tokens"))
-    rest = max((written or 0) - (five_minutes or 0) - (one_hour or 0), 0)
-    if rest or (five_minutes is None and one_hour is None):
-        five_minutes = None if written is None else (five_minutes or 0) + rest
-    return CacheWrites(five_minutes, one_hour, ("cache_write_5m",) if rest else ())
+    rest = (written or 0) - (five_minutes or 0) - (one_hour or 0)
+    if rest > 0:
+        return CacheWrites((five_minutes or 0) + rest, one_hour, ("cache_write_5m",))
+    return CacheWrites(written if five_minutes is None and one_hour is None else five_minutes, one_hour, ())

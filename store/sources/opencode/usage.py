@@ -34,9 +34,19 @@ def read_usage(data: Mapping[str, Json], message: Mapping[str, Json]) -> Usage |
             reasoning=reasoning,
             model=as_str(message.get("modelID")) or as_str(as_dict(message.get("model")).get("id")),
             provider=as_str(message.get("providerID")) or as_str(as_dict(message.get("model")).get("providerID")),
+            response_id=_identify(message, counts),
             cost=as_micro_dollars(data.get("cost")),
         )
     )
+
+
+def _identify(message: Mapping[str, Json], counts: Iterable[int | None]) -> str:
+    """Return what a fork's copy of a message has in common with the original, which is all but the ids.
+
+    The time is in milliseconds, and a step is told from others of its message by its numbers.
+    """
+    created = as_dict(message.get("time")).get("created")
+    return f"opencode {created} {'/'.join(map(str, counts))}" if created else ""
 
 
 def read_recorded_usage(records: Iterable[tuple[int, Json]]) -> Iterator[tuple[int, Usage]]:
