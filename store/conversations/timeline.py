@@ -14,7 +14,7 @@ from store.conversations.entries import HEADER_TEXT, MAX_SEQ, TurnSpan
 from store.conversations.tool_calls import load_result_record
 from store.formats.exit_code import RECORD_DEPTH, find_exit_code
 from store.formats.file_changes import find_recorded_diff, may_need_record
-from store.model.entry import Entry, Json, PairedCall, Part, ToolCall, ToolResult, Turn
+from store.model.entry import Entry, Json, PairedCall, Part, Tokens, ToolCall, ToolResult, Turn
 from store.model.timeline import (
     EVENT_PREVIEW_LENGTH,
     SYNTHETIC_MODEL,
@@ -47,8 +47,11 @@ _SPANS = """
 _FIRST_TURN_SEQ = f"select coalesce(min(first_seq), {MAX_SEQ}) from turns where session = ?"
 _BEFORE_FIRST_TURN = "select max(seq), min(created_at), max(created_at) from entries where session = ? and seq < ?"
 _CALLS_BY_TURN = "select turn, count(*), sum(status = 'error') from tool_calls where session = ? group by turn"
-_TOKENS_BY_TURN = """
-    select turn, total(json_extract(tokens, '$[0]') + json_extract(tokens, '$[1]')), max(model) from entries
+_TOKENS_OF_ENTRY = " + ".join(
+    f"coalesce(json_extract(tokens, '$[{position}]'), 0)" for position in range(len(Tokens()))
+)
+_TOKENS_BY_TURN = f"""
+    select turn, total(iif(tokens is null, 0, {_TOKENS_OF_ENTRY})), max(model) from entries
     where session = ? and (tokens is not null or model != '') group by turn
 """
 _EVENTS = f"""

@@ -43,7 +43,7 @@ class TurnOutline(NamedTuple):
     errors: int
     "Counts failed calls, and events that report a failure."
     tokens: int
-    "Counts input and output tokens without cached ones."
+    "Counts all tokens that the turn sent and received, as statistics do."
     model: str
     "Is the model that answered; of several, the last in alphabetical order."
 

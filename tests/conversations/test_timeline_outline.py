@@ -58,7 +58,7 @@ def test_the_outline_describes_every_turn(store: Store, busy: Session) -> None:
     turns = load_outline(store, busy).turns
     assert [(turn.n, turn.first_seq, turn.last_seq) for turn in turns] == [(0, -1, 0), (1, 1, 3), (2, 4, 6), (3, 7, 10)]
     assert [turn.author for turn in turns] == ["", "ada", "unknown_user", "unknown_user"]
-    assert [turn.tokens for turn in turns] == [0, 18, 0, 0]
+    assert [turn.tokens for turn in turns] == [0, 1_021, 0, 0]
     assert [turn.model for turn in turns] == ["", "opus", "", ""]
     assert [(turn.calls, turn.errors) for turn in turns] == [(0, 0), (0, 0), (1, 1), (0, 1)]
     assert turns[1].prompt.startswith("First x")

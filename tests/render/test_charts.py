@@ -199,8 +199,8 @@ def test_a_legend_names_series_by_pattern_without_colours() -> None:
 
 
 def test_a_sparkline_has_a_cell_for_each_amount() -> None:
-    assert draw_sparkline([0, 1, 4, 8], 4) == " ▁▄█"
-    assert draw_sparkline([1, 1, 4, 4], 2) == "▂█"
+    assert draw_sparkline([0, 1, 4, 8], 4) == " ▁▄▇"
+    assert draw_sparkline([1, 1, 4, 4], 2) == "▂▇"
     assert draw_sparkline([0, 0], 2) == draw_sparkline([], 2) == "  "
 
 

@@ -1,14 +1,15 @@
-"""Tests that the lines of the statistics screen fit."""
+"""Tests the lines around figures: the headings of the statistics screen, and that of a session."""
 
 from __future__ import annotations
 
 import pytest
 
-from store.model.statistics import Figures, TokenCounts
+from store.model.statistics import Figures, SessionCost, TableInfo, TokenCounts
 from tui.render.charts.measures import CALLS, MEASURES, Measure
 from tui.render.statistics.figures import StatsRow
 from tui.render.statistics.headings import render_totals
 from tui.render.statistics.rows import TableLayout
+from tui.render.timeline_card import render_session_cost
 
 BUSY_YEAR = Figures(289, 850, 1_892, 189, 11 * 3600 + 240, 900, TokenCounts(63_700_000), cost=65_290_000)
 
@@ -31,3 +32,13 @@ def test_all_columns_of_the_tool_table_fit(width: int) -> None:
 
 def test_totals_stand_apart_where_there_is_room() -> None:
     assert "63.7M tokens    850 turns    1,892 calls" in render_totals(BUSY_YEAR, MEASURES[0], 138).plain
+
+
+def test_the_heading_of_a_session_says_how_many_of_its_tokens_have_no_price() -> None:
+    prices = TableInfo("test prices", "7", "2026-11-01", "0123456789ab")
+    own = Figures(tokens=TokenCounts(input=50_000), cost=120_000, unpriced_tokens=40_000)
+    assert render_session_cost(SessionCost(own, own, prices)) == "$0.12 API value, 50k tokens, 40k of them unpriced"
+    total = own._replace(unpriced_tokens=0)
+    assert render_session_cost(SessionCost(own, total, prices)) == "$0.12 API value, 50k tokens with sub-agents"
+    unpriced = own._replace(cost=None, unpriced_tokens=50_000)
+    assert render_session_cost(SessionCost(unpriced, unpriced, prices)) == "50k tokens, unpriced"

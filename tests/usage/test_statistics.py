@@ -472,7 +472,7 @@ def test_a_table_that_was_damaged_later_is_named_with_what_to_do() -> None:
     path = prices.added_table_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("[")
-    with pytest.raises(prices.StoreError, match="not JSON. Remove it, or take another with `backscroll"):
+    with pytest.raises(prices.StoreError, match=r"not JSON\. Remove it, or take another with `backscroll"):
         prices.load_table()
 
 

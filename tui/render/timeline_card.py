@@ -115,11 +115,14 @@ def render_session_heading(
 
 
 def render_session_cost(cost: SessionCost) -> str:
-    """Return the tokens and the API value of a session, and those together with its sub-agents if it has any."""
+    """Return the API value and the tokens of a session, together with its sub-agents if it has any."""
     own, total = cost.own, cost.with_subagents
     text = f"{write_amount(total, TOKENS)} tokens"
-    is_priced = read_amount(total, COST) is not None
-    text = f"{write_amount(total, COST)} {COST.label}, {text}" if is_priced else f"{text}, {UNPRICED}"
+    if read_amount(total, COST) is None:
+        text = f"{text}, {UNPRICED}"
+    else:
+        text = f"{write_amount(total, COST)} {COST.label}, {text}"
+        text += f", {TOKENS.format(total.unpriced_tokens)} of them {UNPRICED}" if total.unpriced_tokens else ""
     return text if own == total else f"{text} with sub-agents"
 
 

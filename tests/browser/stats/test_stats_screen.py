@@ -136,9 +136,10 @@ async def test_a_bar_and_its_series_open_their_sessions(used_store: Store) -> No
 async def test_an_hour_of_the_week_opens_its_sessions(used_store: Store) -> None:
     async with open_stats(used_store) as pilot:
         stats(pilot).hours.focus()
-        await pilot.press("down", "left", "left")
         await wait_for_text(pilot, "Tue 10:00: $1.49")
-        await pilot.press("enter")
+        await pilot.press("right", "down")
+        await wait_for_text(pilot, "Wed 11:00: $0 ")
+        await pilot.press("up", "left", "enter")
         await wait_for_text(pilot, "hour:tue-10", "2 found", "Fix the test", "Look around")
 
 
@@ -245,7 +246,6 @@ async def test_rows_are_explained(used_store: Store, steps: int, title: str, cos
 async def test_an_hour_of_the_week_is_explained(used_store: Store) -> None:
     async with open_stats(used_store) as pilot:
         stats(pilot).hours.focus()
-        await pilot.press("down", "left", "left")
         await wait_for_text(pilot, "Tue 10:00: $1.49")
         await pilot.press("equals_sign")
         await wait_for_text(pilot, "Tue 10:00: how it adds up", "$1.485000")

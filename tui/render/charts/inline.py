@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from tui.render.charts.bars import EIGHTHS
 from tui.render.styles import StyledText
+
+_LEVELS = " ▁▂▃▄▅▆▇"
+"""Is without a full block, because the sparklines of two lines of a table would touch each other."""
 
 
 def draw_sparkline(
@@ -22,7 +24,8 @@ def draw_sparkline(
     bounds = [len(amounts) * index // count for index in range(count + 1)]
     sums = [join(amounts[start:stop]) for start, stop in pairwise(bounds)]
     highest = max(*sums, highest or 0, 0)
-    bars = "".join(EIGHTHS[-(-amount * 8 // highest)] if highest and amount > 0 else " " for amount in sums)
+    steps = len(_LEVELS) - 1
+    bars = "".join(_LEVELS[-(-amount * steps // highest)] if highest and amount > 0 else " " for amount in sums)
     return bars.rjust(cells)
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from store.model.usage import MICRO_DOLLARS
 from tui.render.tool_call import format_duration
-
-MICRO = 1_000_000
-"""Counts the micro-dollars of a dollar."""
 
 UNPRICED = "unpriced"
 """Is shown instead of an amount of money that is not known."""
@@ -47,7 +45,7 @@ _DIGITS = ((0.00995, 4), (0.0995, 3), (1_000, 2), (float("inf"), 0))
 
 def format_money(micro_dollars: int) -> str:
     """Return an amount of money. Cents are shown below a thousand dollars, and parts of them below ten cents."""
-    dollars = micro_dollars / MICRO
+    dollars = micro_dollars / MICRO_DOLLARS
     if not micro_dollars:
         return "$0"
     if abs(dollars) < 0.0001:
@@ -58,17 +56,17 @@ def format_money(micro_dollars: int) -> str:
 
 def format_exact_money(micro_dollars: int) -> str:
     """Return an amount of money with all its digits, so that a sum can be checked."""
-    return f"{'-' if micro_dollars < 0 else ''}${abs(micro_dollars) / MICRO:,.6f}"
+    return f"{'-' if micro_dollars < 0 else ''}${abs(micro_dollars) / MICRO_DOLLARS:,.6f}"
 
 
 def format_rate(micro_dollars: int) -> str:
     """Return a price with cents, and with more digits only if it has them."""
-    whole, digits = f"{micro_dollars / MICRO:,.6f}".split(".")
+    whole, digits = f"{micro_dollars / MICRO_DOLLARS:,.6f}".split(".")
     return f"${whole}.{digits[:2]}{digits[2:].rstrip('0')}"
 
 
 def _format_money_axis(micro_dollars: int) -> str:
-    dollars = micro_dollars / MICRO
+    dollars = micro_dollars / MICRO_DOLLARS
     if dollars >= 1_000:
         return f"${format_short(dollars)}"
     return f"${dollars:.0f}" if dollars >= 10 else f"${dollars:.2g}"

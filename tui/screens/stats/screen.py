@@ -181,7 +181,7 @@ class StatsScreen(SearchScreen[StatsChoice | None]):
     def on_mount(self) -> None:
         self.bar.query_input.value = self._state.query
         self.calendar.cursor, self.bars.cursor = self._state.day, self._state.bar
-        self.hours.cursor = self._state.slot or self.hours.cursor
+        self.hours.cursor = self._state.slot
         self._show_chart(self._state.shown_chart)
         self.tables.choose(self._state.tab)
         if self._state.focus == "table":

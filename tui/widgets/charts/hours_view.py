@@ -20,10 +20,13 @@ class HoursView(ChartView):
     def __init__(self) -> None:
         super().__init__()
         self._hours: Mapping[HourSlot, Figures] = {}
-        self.cursor = HourSlot(0, 12)
+        self.cursor: HourSlot | None = None
 
     def show(self, hours: Mapping[HourSlot, Figures]) -> None:
+        """Show the hours. The cursor begins on the one with most in it."""
         self._hours = hours
+        if self.cursor is None and hours:
+            self.cursor = max(hours, key=lambda slot: read_amount(hours[slot], self.measure) or 0)
         self.refresh()
 
     def _lay_out(self, width: int) -> HoursChart:
@@ -33,10 +36,11 @@ class HoursView(ChartView):
 
     @property
     def selected(self) -> FigureSource | None:
+        if self.cursor is None or not self.has_focus:
+            return None
         weekday, hour = self.cursor
-        title = f"{WEEKDAYS[weekday]} {hour:02}:00"
         figures = self._hours.get(self.cursor, NOTHING)
-        return FigureSource(title, figures, slot=self.cursor) if self.has_focus else None
+        return FigureSource(f"{WEEKDAYS[weekday]} {hour:02}:00", figures, slot=self.cursor)
 
     def draw(self, width: int, height: int) -> Sequence[Content]:
         shading = Shading(self.has_color)
@@ -45,7 +49,8 @@ class HoursView(ChartView):
         return [*lines, shading.render_key(chart.amounts.values())] if height > HEIGHT else lines
 
     def move(self, by_column: int, by_row: int) -> bool:
-        slot = HourSlot(self.cursor.weekday + by_row, self.cursor.hour + by_column)
+        weekday, hour = self.cursor or HourSlot(0, 0)
+        slot = HourSlot(weekday + by_row, hour + by_column)
         if slot.weekday not in range(len(WEEKDAYS)) or slot.hour not in range(HOURS):
             return False
         self.cursor = slot
