@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from store.memory.files import read_memory_file
-from store.memory.imports import MAX_IMPORT_DEPTH, find_imports, resolve_import
+from store.memory.imports import find_imports, resolve_import
 from store.memory.project import Project
 from store.memory.rules import AgentRules, MemoryPlace
 from store.model.memory import LoadedFile, MemoryFile, MemoryLine
@@ -75,7 +75,7 @@ class _Context:
         self._seen.add(target)
         found = self._cut(place, file, imported_by)
         yield found
-        if self._rules.imports and found.loaded.when != "not loaded":
+        if self._rules.import_depth and found.loaded.when != "not loaded":
             yield from self._load_imports(found, depth + 1)
 
     def _cut(self, place: MemoryPlace, file: MemoryFile, imported_by: str) -> ContextFile:
@@ -84,11 +84,7 @@ class _Context:
         loaded = LoadedFile(file.path, place.tier, place.when, size, 0, 0, place.reason, imported_by)
         if not file.is_readable:
             loaded = replace(loaded, when="not loaded", bytes=0, reason=file.problem)
-        elif (
-            place.group
-            and file.text.strip()
-            and (winner := self._groups.setdefault(place.group, file.path)) != file.path
-        ):
+        elif place.group and (winner := self._find_winner(place, file)) != file.path:
             loaded = replace(loaded, when="not loaded", bytes=0, reason=f"{winner} is loaded instead.")
         elif place.when == "not loaded":
             loaded = replace(loaded, bytes=0)
@@ -103,6 +99,12 @@ class _Context:
         lines = tuple(line for line in file.lines if line.number <= last_line)
         return ContextFile(place, file, loaded, lines)
 
+    def _find_winner(self, place: MemoryPlace, file: MemoryFile) -> str:
+        """Return the file of a group that is loaded."""
+        if file.text.strip() or place.hides_if_empty:
+            return self._groups.setdefault(place.group, file.path)
+        return self._groups.get(place.group, file.path)
+
     def _cut_text(self, place: MemoryPlace, text: str) -> tuple[str, str]:
         """Return what the agent loads of a text, and why that is not all."""
         reason = ""
@@ -112,6 +114,8 @@ class _Context:
                 text, reason = kept, f"Only the first {place.max_lines} lines are loaded."
         if place.max_bytes is not None and len(text.encode()) > place.max_bytes:
             text, reason = _cut_bytes(text, place.max_bytes), f"Only the first {place.max_bytes:,} bytes are loaded."
+            if place.max_lines is not None:  # only whole lines are loaded
+                text = text[: text.rfind("\n") + 1]
         if place.tier == "project" and self._room is not None:
             if len(text.encode()) > self._room:
                 text = _cut_bytes(text, self._room)
@@ -129,9 +133,9 @@ class _Context:
             )
             if not self._project.listings.has(path) or path.is_dir():
                 continue
-            if depth > MAX_IMPORT_DEPTH:
+            if depth > self._rules.import_depth:
                 place = place._replace(
-                    when="not loaded", reason=f"It is imported more than {MAX_IMPORT_DEPTH} levels deep."
+                    when="not loaded", reason=f"It is imported more than {self._rules.import_depth} levels deep."
                 )
             elif not self._is_inside(path, place):
                 yield _leave_out(place, importer.file.path)

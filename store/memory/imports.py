@@ -9,7 +9,6 @@ from pathlib import Path
 
 from store.export.fences import split_fences
 
-MAX_IMPORT_DEPTH = 5
 MAX_IMPORTS = 100
 """Limits the imports of one file."""
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from store.resume.git import find_work_tree
+from store.paths import read_small_file
+from store.resume.git import find_main_work_tree, find_work_tree
 
 MAX_NESTED_FOLDERS = 1_000
 MAX_NESTED_DEPTH = 6
@@ -55,6 +56,11 @@ class Project:
         """The git work tree with the folder in it, or else the folder."""
         return find_work_tree(self.folder) or self.folder
 
+    @cached_property
+    def main_root(self) -> Path:
+        """The work tree in which the repository was made, or else the folder. A linked one has another `root`."""
+        return find_main_work_tree(self.folder) or self.folder
+
     @property
     def from_root(self) -> list[Path]:
         """The folders from the root to the folder."""
@@ -64,6 +70,9 @@ class Project:
     def from_top(self) -> list[Path]:
         """The folders from the top of the disk to the folder, without the top itself."""
         return [folder for folder in reversed([self.folder, *self.folder.parents]) if folder != folder.parent]
+
+    def has_text(self, path: Path) -> bool:
+        return self.listings.has(path) and has_text(path)
 
     @cached_property
     def nested(self) -> list[Path]:
@@ -106,3 +115,11 @@ class Project:
                 if is_folder
             ][:MAX_NESTED_FOLDERS]
         return sorted(found)
+
+
+def has_text(path: Path) -> bool:
+    """Return whether there is a file with more than blanks in it."""
+    try:
+        return bool(read_small_file(path).strip())
+    except OSError:
+        return False

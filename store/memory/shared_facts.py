@@ -375,7 +375,13 @@ def _plan_import(target: MemoryTarget, importer: Path, *, is_wanted: bool) -> Fi
     elif not is_wanted and is_there:
         lines = content.splitlines(keepends=True)
         after = "".join(line for line in lines if line.strip() != target.import_line)
-    return FilePush(str(importer), text, after if after == content and text is not None else after or None)
+    notes = (warn_of_replaced_files(importer),) if is_wanted else ()
+    return FilePush(
+        str(importer),
+        text,
+        after if after == content and text is not None else after or None,
+        notes=tuple(filter(None, notes)),
+    )
 
 
 # ── edits by hand ─────────────────────────────────────────────────────────────────────────────────

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from store.errors import BadValue
-from store.memory.project import FolderListings, Project
-from store.memory.rules import AGENTS, agent_home, config_folder
+from store.memory.project import Project, has_text
+from store.memory.rules import AGENTS, agent_home, config_folder, loads_agents_file
 
 ALL_AGENTS = ""
 EVERYWHERE = ""
@@ -61,6 +61,7 @@ def _person_folder(agent: str) -> Path:
 
 
 _PERSON_FILES = {
+    "codex": "AGENTS.md",
     "gemini": "GEMINI.md",
     "qwen": "QWEN.md",
     "copilot": "copilot-instructions.md",
@@ -77,15 +78,19 @@ def _find_for_person(agent: str) -> Iterator[MemoryTarget]:
     if agent == "claude":
         yield MemoryTarget(folder / OWN_FILE, folder / "CLAUDE.md", OWN_FILE, home)
     else:
-        name = _choose_codex_file(folder) if agent == "codex" else _PERSON_FILES[agent]
-        yield MemoryTarget(folder / name, root=home)
+        has_override = has_text if agent == "codex" else Path.exists
+        yield MemoryTarget(folder / _choose_file(agent, folder, _PERSON_FILES, has_override), root=home)
 
 
 def _find_in_folder(agent: str, folder: Path) -> Iterator[MemoryTarget]:
-    root = Project(folder, FolderListings()).root
+    project = Project(folder)
+    root = project.root
     match agent:
         case "":
-            for name in ("claude", "codex", "gemini"):
+            if not _find_agents_file_of_claude(project):
+                yield from _find_in_folder("claude", folder)
+            yield MemoryTarget(folder / "AGENTS.md", root=root)
+            for name in ("codex", "pi", "gemini"):
                 yield from _find_in_folder(name, folder)
         case "claude":
             inner = folder / ".claude/CLAUDE.md"
@@ -95,28 +100,33 @@ def _find_in_folder(agent: str, folder: Path) -> Iterator[MemoryTarget]:
         case "codex-memories":
             raise BadValue("The memories of Codex are not kept for each folder. Share the fact with codex.")
         case _:
-            name = _choose_codex_file(folder) if agent == "codex" else _FOLDER_FILES[agent]
-            yield MemoryTarget(folder / name, root=root)
+            yield MemoryTarget(folder / _choose_file(agent, folder, _FOLDER_FILES, Path.exists), root=root)
 
 
-def _choose_codex_file(folder: Path) -> str:
-    """Return the file of a folder that Codex loads: the override hides the other one."""
-    return "AGENTS.override.md" if _has_text(folder / "AGENTS.override.md") else "AGENTS.md"
+def _choose_file(agent: str, folder: Path, files: Mapping[str, str], has_override: Callable[[Path], bool]) -> str:
+    """Return the name of the file that an agent loads from a folder. For Codex and pi, an override hides the others."""
+    if agent in ("codex", "pi") and has_override(folder / "AGENTS.override.md"):
+        return "AGENTS.override.md"
+    return files[agent]
 
 
-def _has_text(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
+def _find_agents_file_of_claude(project: Project) -> Path | None:
+    """Return an AGENTS.md that Claude Code loads now, and would not load any more beside a new CLAUDE.md."""
+    if not loads_agents_file(project):
+        return None
+    return next((folder / "AGENTS.md" for folder in project.from_top if project.has_text(folder / "AGENTS.md")), None)
 
 
 def warn_of_replaced_files(path: Path) -> str:
     """Say which file some agents stop loading when this one is created, or nothing."""
-    if path.name != "AGENTS.md" or path.exists():
+    if path.exists():
         return ""
-    if path.parent == config_folder("opencode"):
-        agents, other, name = "opencode loads", agent_home("claude") / "CLAUDE.md", "the CLAUDE.md of Claude Code"
-    else:
-        agents, other, name = "opencode and pi load", path.with_name("CLAUDE.md"), "CLAUDE.md"
-    return f"{agents} this new file instead of {name} from then on." if other.exists() else ""
+    agents, other = "", None
+    if path.name == "CLAUDE.md" and path.parent != agent_home("claude"):
+        agents, other = "Claude Code loads", _find_agents_file_of_claude(Project(path.parent))
+    elif path == config_folder("opencode") / "AGENTS.md":
+        agents, other = "opencode loads", agent_home("claude") / "CLAUDE.md"
+    elif path.name == "AGENTS.md":
+        agents, other = "opencode and pi load", path.with_name("CLAUDE.md")
+    is_replaced = other is not None and other.exists()
+    return f"{agents} this new file instead of {other} from then on." if is_replaced else ""

@@ -18,6 +18,17 @@ def find_work_tree(folder: Path) -> Path | None:
     return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
 
 
+def find_main_work_tree(folder: Path) -> Path | None:
+    """Return the work tree in which the repository of a folder was made. Linked work trees lead to it."""
+    tree = find_work_tree(folder)
+    try:
+        git = _find_git_folder(tree) if tree else None
+    except (OSError, ValueError):
+        return tree
+    is_linked = git is not None and git.parent.name == "worktrees" and git.parent.parent.name == ".git"
+    return git.parent.parent.parent if git is not None and is_linked else tree
+
+
 def read_branch(folder: Path) -> str | None:
     """Return the branch that is checked out in a folder.
 

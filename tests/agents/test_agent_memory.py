@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -17,6 +18,19 @@ LINE = "The foghorn sounds twice."
 REMEMBER = "Remember how often the foghorn sounds."
 ASK_THE_PAST = "Look up what we said about the lamp."
 
+MEMORY_FILES = (
+    *("~/.claude/CLAUDE.md", "~/.claude/rules/a.md", "~/.codex/AGENTS.md", "~/.codex/memories/memory_summary.md"),
+    *("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".claude/rules/b.md", "AGENTS.md", "TEAM.md"),
+    *("web/AGENTS.override.md", "web/AGENTS.md", "web/CLAUDE.md", "web/deep/CLAUDE.md", "web/deep/AGENTS.md"),
+    *(f"web/import-{level}.md" for level in range(1, 7)),
+)
+CODEX_SETTINGS = """
+memories = true
+
+[memories]
+generate_memories = false
+"""
+
 
 def test_a_pushed_fact_reaches_the_model(
     program: AgentProgram, model: ScriptedModel, folder: Path, backscroll: CommandLine
@@ -27,6 +41,38 @@ def test_a_pushed_fact_reaches_the_model(
     assert pushed.status == 0, pushed.err
     program.run_prompt(FILES, folder)
     assert FACT in json.dumps(model.last_request_for(FILES).body)
+
+
+@pytest.mark.parametrize("left_out", [(), ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", "web/CLAUDE.md")])
+def test_the_budget_lists_what_the_program_loads(
+    program: AgentProgram,
+    model: ScriptedModel,
+    home: Path,
+    folder: Path,
+    backscroll: CommandLine,
+    left_out: tuple[str, ...],
+) -> None:
+    """Write a mark into every file, and compare those that the model gets with those that the budget lists."""
+    (folder / ".git").mkdir()
+    (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    notes = f"~/.claude/projects/{re.sub('[^A-Za-z0-9]', '-', str(folder))}/memory/MEMORY.md"
+    marks: dict[str, Path] = {}
+    for number, name in enumerate((*MEMORY_FILES, notes)):
+        path = home / name.removeprefix("~/") if name.startswith("~/") else folder / name
+        if name in left_out:
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        level = re.search(r"import-(\d)", name)
+        imported = int(level[1]) + 1 if level else 1
+        path.write_text(f"- MARK{number:02}.\n@import-{imported}.md\n")
+        marks[f"MARK{number:02}"] = path
+    config = home / ".codex/config.toml"
+    config.write_text('project_doc_fallback_filenames = ["TEAM.md"]\n' + config.read_text() + CODEX_SETTINGS)
+    program.run_prompt(FILES, folder / "web")
+    sent = dict.fromkeys(re.findall(r"MARK\d\d", json.dumps(model.last_request_for(FILES).body)))
+    (listed,) = run_json(backscroll, "memory", "budget", str(folder / "web"), "--agent", program.name)["agents"]
+    expected = [Path(file["path"]) for file in listed["files"] if file["when"] == "start"]
+    assert [marks[mark] for mark in sent] == expected
 
 
 def test_a_line_that_claude_code_wrote_is_blamed_to_its_turn(

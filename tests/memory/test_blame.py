@@ -155,7 +155,7 @@ def test_later_sessions_that_loaded_the_file_are_named(store: Store, repository:
     later.prompt("# AGENTS.md instructions\n\n- Run the linter.\n")
     AgentSession(store, "goose", repository, agent="goose", day=3)
     AgentSession(store, "elsewhere", repository.parent, agent="codex", day=3)
-    AgentSession(store, "claude", repository, agent="claude", day=3)
+    AgentSession(store, "gemini", repository, agent="gemini", day=3)
     found = store.memory_files.blame(path, 1)
     assert found.loading_count == 2
     assert {(session.session_id, session.is_recorded) for session in found.loading} == {

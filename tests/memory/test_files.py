@@ -79,4 +79,9 @@ def test_one_bad_file_does_not_hide_the_others(store: Store, home: Path) -> None
     (home / ".gemini/GEMINI.md").write_text("- fact\n")
     budget = store.memory_files.budget(home)
     assert budget.problems == (f"{home / '.claude/CLAUDE.md'} is a binary file. It was not read.",)
-    assert {agent.agent: agent.tokens for agent in budget.agents} == {"claude": 0, "gemini": 2, "opencode": 0}
+    assert {agent.agent: agent.tokens for agent in budget.agents} == {
+        "claude": 0,
+        "gemini": 2,
+        "copilot": 0,
+        "opencode": 0,
+    }

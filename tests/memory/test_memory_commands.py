@@ -36,7 +36,7 @@ def test_list_prints_each_line_with_its_place_scope_and_agents(cli: CommandLine,
     ]
     files = cli("memory", "--json").json["files"]
     assert [(file["path"], file["agents"]) for file in files] == [
-        (f"{home}/.claude/CLAUDE.md", ["claude", "opencode"]),
+        (f"{home}/.claude/CLAUDE.md", ["claude", "copilot", "opencode"]),
     ]
     assert files[0]["lines"][0] | {"id": ""} == {
         "id": "",

@@ -289,7 +289,34 @@ def test_a_new_agents_file_that_hides_another_is_announced(store: Store, project
     (project / "CLAUDE.md").write_text("# C\n")
     store.shared_facts.share(facts, Audience("codex", str(project)))
     (file,) = store.shared_facts.plan_push().changed
-    assert file.notes == ("opencode and pi load this new file instead of CLAUDE.md from then on.",)
+    assert file.notes == (f"opencode and pi load this new file instead of {project}/CLAUDE.md from then on.",)
+
+
+def test_claude_code_keeps_its_agents_file(store: Store, project: Path, facts: list[int]) -> None:
+    (project / "AGENTS.md").write_text("# Ours\n")
+    store.shared_facts.share(facts[:1], Audience("", str(project)))
+    push(store)
+    assert sorted(tree(project)) == ["AGENTS.md", "GEMINI.md"]
+    loaded = store.memory_files.budget(project, ["claude"]).agents[0].files
+    assert [Path(file.path).name for file in loaded] == ["AGENTS.md"]
+    store.shared_facts.share(facts[1:], Audience("claude", str(project)))
+    _, importer = store.shared_facts.plan_push().changed
+    assert importer.notes == (f"Claude Code loads this new file instead of {project}/AGENTS.md from then on.",)
+
+
+def test_an_override_gets_the_facts_even_if_it_is_empty(store: Store, home: Path, project: Path) -> None:
+    (fact,) = store.facts.learn("Use tabs.").facts
+    (project / "AGENTS.override.md").write_text("")
+    (home / ".codex").mkdir()
+    (home / ".codex/AGENTS.override.md").write_text("\n")
+    store.shared_facts.share([fact.id], Audience("", str(project)))
+    store.shared_facts.share([fact.id], Audience("codex"))
+    push(store)
+    assert "Use tabs." in (project / "AGENTS.override.md").read_text()
+    assert "Use tabs." in (project / "AGENTS.md").read_text()
+    assert (home / ".codex/AGENTS.override.md").read_text() == "\n"
+    loaded = store.memory_files.budget(project, ["codex"]).duplicates
+    assert len(loaded) == 1
 
 
 def test_the_commands_share_push_and_undo(store: Store, home: Path, project: Path, facts: list[int]) -> None:
