@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from store.memory.block import unescape_fact
 from store.model.memory import LineKind, MemoryLine
 
 ID_LENGTH = 12
@@ -34,8 +35,8 @@ class KeyValue(NamedTuple):
 
 
 def normalize(text: str) -> str:
-    """Return a text as it is compared: without emphasis, case, final punctuation and differences of space."""
-    text = _EMPHASIS.sub("", unicodedata.normalize("NFKC", text))
+    """Return a text as it is compared: without escapes, emphasis, case, final punctuation and differences of space."""
+    text = _EMPHASIS.sub("", unicodedata.normalize("NFKC", unescape_fact(text)))
     return _SPACES.sub(" ", text).strip().rstrip(".;,").casefold()
 
 
@@ -48,6 +49,16 @@ def find_key(text: str) -> KeyValue | None:
     """Return the key and the value of a fact such as `Database: PostgreSQL 16`, normalised."""
     match = _KEY.match(_EMPHASIS.sub("", text).strip())
     return KeyValue(normalize(match[1]), normalize(match[2])) if match else None
+
+
+def replace_line(text: str, line: MemoryLine, new: str) -> str:
+    """Return a file in which one fact has a new text. Its bullet stays, and lines that were joined become one."""
+    lines = text.splitlines(keepends=True)
+    first, last = lines[line.number - 1], lines[line.last_number - 1]
+    bullet = _BULLET.match(first.rstrip("\r\n"))
+    prefix = first[: bullet.start(2)] if bullet else first[: len(first) - len(first.lstrip())]
+    ending = last[len(last.rstrip("\r\n")) :]
+    return "".join([*lines[: line.number - 1], prefix + new + ending, *lines[line.last_number :]])
 
 
 def split_lines(path: str, text: str) -> tuple[MemoryLine, ...]:

@@ -14,18 +14,22 @@ from store.memory.blame import blame_lines
 from store.memory.budget import build_budget
 from store.memory.context import FileCache, load_context
 from store.memory.files import read_memory_file
+from store.memory.lines import normalize
 from store.memory.loading_sessions import find_loading_sessions
+from store.memory.merging import KeyMerger
 from store.memory.project import FolderListings, Project
 from store.memory.rules import AGENTS, RULES, AgentRules
 from store.model.memory import (
     BlamedLine,
     FileBlame,
+    KeyConflict,
     LineOrigin,
     ListedFile,
     MemoryBudget,
     MemoryFile,
     MemoryListing,
     MemoryUse,
+    MergePlan,
 )
 from store.resume.git import find_work_tree
 from store.text.validate import decode
@@ -82,6 +86,23 @@ class MemoryFiles:
         files, project = FileCache(), Project(folder, looks_below=True)
         contexts = {rules.agent: load_context(rules, project, files) for rules in _choose_rules(agents)}
         return build_budget(str(folder), contexts)
+
+    def find_conflict(self, folder: Path, key: str, agents: Sequence[str] = AGENTS) -> KeyConflict:
+        """Return the different values of a key in what agents load in a folder."""
+        wanted = normalize(key.removesuffix(":"))
+        conflicts = self.budget(folder, agents).conflicts
+        if found := next((conflict for conflict in conflicts if conflict.key == wanted), None):
+            return found
+        known = f" There are: {', '.join(conflict.key for conflict in conflicts)}." if conflicts else ""
+        raise NotFound(f"No key {key!r} has different values in what agents load in {folder}.{known}")
+
+    def plan_merge(self, conflict: KeyConflict, text: str) -> MergePlan:
+        """Plan to give all lines of a key one text, in their files and facts. Nothing is written."""
+        return KeyMerger(self._store).plan(conflict, text)
+
+    def merge(self, plan: MergePlan) -> Path | None:
+        """Make a merge as it was planned, and return the path of the backup."""
+        return KeyMerger(self._store).merge(plan)
 
     def blame(self, path: Path, number: int | None = None) -> FileBlame:
         """Say who wrote each line of a file, or only the fact on one line, and which sessions loaded it since."""

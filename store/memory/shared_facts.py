@@ -22,9 +22,8 @@ from store.memory.imports import find_imports, resolve_import
 from store.memory.targets import AUDIENCES, OWN_FILE, MemoryTarget, find_targets, warn_of_replaced_files
 from store.model.memory import Audience, FilePush, LineEdit, PullPlan, PushPlan
 from store.model.session import GLOBAL_SCOPE
-from store.sources.kit.write_plan import RowChange
 from store.text.validate import decode, encode, utc_timestamp
-from store.write_back.files import TABLE, read_text
+from store.write_back.files import list_changes, read_text
 
 if TYPE_CHECKING:
     from store.edits.journal import PendingEdit
@@ -101,7 +100,7 @@ class SharedFacts:
     def plan_push(self, folders: Iterable[str] | None = None) -> PushPlan:
         """Plan what each file gets. Nothing is written. `folders` limits the plan to files in some folders."""
         wanted = self._collect_targets()
-        bases = self._load_bases()
+        bases = self.load_bases()
         targets = {str(target.path): target for target in wanted}
         for path in bases:
             targets.setdefault(path, _guess_target(path))
@@ -127,7 +126,7 @@ class SharedFacts:
                 wanted.setdefault(target, {})[fact] = text
         return _merge_targets(wanted)
 
-    def _load_bases(self) -> dict[str, Lines]:
+    def load_bases(self) -> dict[str, Lines]:
         """Return what we wrote last into each file."""
         rows = self._store.rows("select path, lines from memory_blocks")
         return {path: tuple((fact, line) for fact, line in decode(lines)) for path, lines in rows}
@@ -143,14 +142,13 @@ class SharedFacts:
             for _, line in file.lines:
                 gate.check(line)
         gate.finish()
-        changes = [RowChange(TABLE, {"path": file.path}, _as_row(file.before), _as_row(file.after)) for file in changed]
 
         def record(edit: PendingEdit) -> None:
             self._refuse_outdated(plan)
             for file in changed:
-                self._save_base(edit, file.path, file.lines)
+                self.save_base(edit, file.path, file.lines)
 
-        return self._store.write_back.write_files(PUSH, changes, record)
+        return self._store.write_back.write_files(PUSH, list_changes(changed), record)
 
     def _refuse_outdated(self, plan: PushPlan) -> None:
         wanted = {str(target.path): facts for target, facts in self._collect_targets().items()}
@@ -159,7 +157,8 @@ class SharedFacts:
             if file.lines and facts != dict(file.lines):
                 raise ChangedMeanwhile("The facts were changed since the preview. Preview the push again.", None)
 
-    def _save_base(self, edit: PendingEdit, path: str, lines: Lines) -> None:
+    def save_base(self, edit: PendingEdit, path: str, lines: Lines) -> None:
+        """Note what we wrote into a file."""
         exists = self._store.row("select 1 from memory_blocks where path = ?", path)
         if lines and exists:
             edit.update("memory_blocks", path, lines=encode(lines).decode())
@@ -196,7 +195,7 @@ class SharedFacts:
 
     def _iter_bases(self) -> Iterator[tuple[str, Lines]]:
         """Yield each file with what we wrote there. Another store may have written a block, as in a shared folder."""
-        bases = self._load_bases()
+        bases = self.load_bases()
         yield from bases.items()
         for target in self._collect_targets():
             if str(target.path) not in bases:
@@ -221,7 +220,7 @@ class SharedFacts:
                 if (fact := self._apply(edit, change)) is not None:
                     new_lines.setdefault(change.path, {})[change.there] = fact
             for path in dict.fromkeys(change.path for change in plan.edits):
-                self._save_base(edit, path, self._match_lines(path, new_lines.get(path, {})))
+                self.save_base(edit, path, self._match_lines(path, new_lines.get(path, {})))
         return len(plan.edits)
 
     def _apply(self, edit: PendingEdit, change: LineEdit) -> int | None:
@@ -246,7 +245,7 @@ class SharedFacts:
     def _match_lines(self, path: str, new: Mapping[str, int]) -> Lines:
         """Return the lines that a file has now, each with its fact. A line that stays a conflict has none."""
         block = split_block(read_text(Path(path)) or "", path)
-        known = {line: fact for fact, line in self._load_bases().get(path, ())}
+        known = {line: fact for fact, line in self.load_bases().get(path, ())}
         return tuple((new.get(line, known.get(line, 0)), line) for line in block.lines)
 
     def _find_audience(self, path: str) -> Audience:
@@ -261,10 +260,6 @@ class SharedFacts:
             except StoreError:
                 continue
         raise Refused(f"{path} is no memory file that Backscroll writes. Remove its block.")
-
-
-def _as_row(text: str | None) -> dict[str, str] | None:
-    return None if text is None else {"text": text}
 
 
 def _guess_target(path: str) -> MemoryTarget:

@@ -283,6 +283,25 @@ class PushPlan:
         return [file.problem for file in self.files if file.problem]
 
 
+class MergeOption(NamedTuple):
+    """Is one of the values of a key, as a text that all its lines can get."""
+
+    text: str
+    places: tuple[LinePlace, ...]
+    "Are the lines that have this value now."
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan(PushPlan):
+    """Describes what a merge of a key would do."""
+
+    conflict: KeyConflict
+    text: str
+    "Is what all lines with the key get."
+    facts: tuple[int, ...]
+    "Names the facts that get it, because they were pushed into one of the files."
+
+
 @dataclass(frozen=True, slots=True)
 class LineEdit:
     """Is an edit that a person made by hand in a block of ours."""

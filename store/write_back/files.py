@@ -7,7 +7,7 @@ replaced at once. So all are compared first, and a kill between two of them is s
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from store.database.backup import atomic_backup_file, backup_time, delete_backups
 from store.errors import ChangedMeanwhile, Refused, StoreError, Unreadable, WriteFailed
+from store.model.memory import FilePush
 from store.paths import read_small_file, sync_folder
 from store.sources.kit.write_plan import RowChange
 from store.text.json import encode
@@ -26,6 +27,15 @@ FILES_SOURCE = "memory"
 TABLE = "file"
 
 _PARTIAL_SUFFIX = ".part"
+
+
+def list_changes(files: Iterable[FilePush]) -> list[RowChange]:
+    """Return planned files as the changes of their rows."""
+    return [RowChange(TABLE, {"path": file.path}, _as_row(file.before), _as_row(file.after)) for file in files]
+
+
+def _as_row(text: str | None) -> dict[str, str] | None:
+    return None if text is None else {"text": text}
 
 
 def read_text(path: Path) -> str | None:

@@ -48,12 +48,12 @@ def test_the_budget_lists_what_the_program_loads(
     program: AgentProgram,
     model: ScriptedModel,
     home: Path,
-    folder: Path,
     backscroll: CommandLine,
     left_out: tuple[str, ...],
 ) -> None:
     """Write a mark into every file, and compare those that the model gets with those that the budget lists."""
-    (folder / ".git").mkdir()
+    folder = home / "code"
+    (folder / ".git").mkdir(parents=True)
     (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
     notes = f"~/.claude/projects/{re.sub('[^A-Za-z0-9]', '-', str(folder))}/memory/MEMORY.md"
     marks: dict[str, Path] = {}

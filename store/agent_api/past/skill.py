@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from store.errors import BadValue, Refused
 from store.memory.rules import agent_home, config_folder
 from store.model.memory import Audience, FilePush
-from store.sources.kit.write_plan import RowChange
-from store.write_back.files import TABLE, read_text
+from store.write_back.files import list_changes, read_text
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -123,15 +122,8 @@ def write_skill(store: Store, plan: SkillPlan, *, remove: bool = False) -> Path 
     _write_fact(store, plan.fact_agents, remove)
     if not plan.changed:
         return None
-    changes = [
-        RowChange(TABLE, {"path": file.path}, _as_row(file.before), _as_row(file.after)) for file in plan.changed
-    ]
     kind = "remove skill" if remove else "install skill"
-    return store.write_back.write_files(kind, changes, lambda _: None)
-
-
-def _as_row(text: str | None) -> dict[str, str] | None:
-    return None if text is None else {"text": text}
+    return store.write_back.write_files(kind, list_changes(plan.changed), lambda _: None)
 
 
 def _write_fact(store: Store, agents: tuple[str, ...], remove: bool) -> None:

@@ -12,10 +12,19 @@ import click
 from store.cli import output
 from store.cli.facts import fact_numbers_argument
 from store.cli.lazy_group import ListGroup
-from store.cli.memory.memory_json import blame_to_json, budget_to_json, listed_file_to_json, pull_to_json, push_to_json
+from store.cli.memory.memory_json import (
+    blame_to_json,
+    budget_to_json,
+    listed_file_to_json,
+    merge_to_json,
+    pull_to_json,
+    push_to_json,
+)
 from store.cli.options import json_option, with_store
 from store.cli.output import Span, Style, TerminalText, format_age, format_count
+from store.errors import BadValue
 from store.memory.memory_files import find_folder
+from store.memory.merging import list_options
 from store.memory.rules import AGENTS
 from store.model.memory import (
     AgentBudget,
@@ -26,6 +35,8 @@ from store.model.memory import (
     LineOrigin,
     LoadedFile,
     MemoryBudget,
+    MergeOption,
+    PushPlan,
 )
 from store.store import Store
 
@@ -188,18 +199,22 @@ def push(store: Store, dry_run: bool, as_json: bool) -> None:
     if as_json:
         output.emit_json(push_to_json(plan, backup, dry_run))
     else:
-        for file in plan.changed:
-            write_diff(file.diff)
-            for note in file.notes:
-                output.notify(note)
-        for problem in plan.problems:
-            output.notify(problem)
-        if backup is not None:
-            output.notify(f"{format_count(len(plan.changed), 'file')} written; the backup is {backup}.")
-        elif not plan.changed and not plan.problems:
+        _print_plan(plan, backup)
+        if not plan.changed and not plan.problems:
             output.notify("Nothing to push." if plan.files else "No facts are shared. Run `backscroll memory share N`.")
     if plan.problems:
         raise click.exceptions.Exit(1)
+
+
+def _print_plan(plan: PushPlan, backup: Path | None) -> None:
+    for file in plan.changed:
+        write_diff(file.diff)
+        for note in file.notes:
+            output.notify(note)
+    for problem in plan.problems:
+        output.notify(problem)
+    if backup is not None:
+        output.notify(f"{format_count(len(plan.changed), 'file')} written; the backup is {backup}.")
 
 
 def write_diff(diff: str) -> None:
@@ -248,6 +263,55 @@ def _print_edit(edit: LineEdit) -> None:
         output.write(f"  there: {edit.there or '(removed)'}")
     elif edit.there:
         output.write(TerminalText(f"  + {edit.there}", "good"))
+
+
+@memory.command()
+@click.argument("key")
+@click.argument("folder", default=".", type=click.Path(path_type=Path))
+@click.option("--take", metavar="N", type=click.IntRange(1), help="Give all lines the text with this number.")
+@click.option("--text", help="Give all lines this text, e.g. `Database: PostgreSQL 17`.")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@json_option
+@with_store
+def merge(
+    store: Store, key: str, folder: Path, take: int | None, text: str | None, dry_run: bool, as_json: bool
+) -> None:
+    """Show the different values of a KEY in what agents load in a FOLDER, or give all lines with it one value.
+
+    A backup is taken first, and `backscroll undo` reverses it. A pushed line is changed in its fact, too.
+    """
+    if take is not None and text is not None:
+        raise click.UsageError("Use either --take or --text.")
+    conflict = store.memory_files.find_conflict(find_folder(folder), key)
+    options = list_options(conflict)
+    if take is not None:
+        if take > len(options):
+            raise BadValue(f"There is no value {take}. Choose from 1 to {len(options)}.")
+        text = options[take - 1].text
+    plan = None if text is None else store.memory_files.plan_merge(conflict, text)
+    backup = None if plan is None or dry_run else store.memory_files.merge(plan)
+    if as_json:
+        output.emit_json(merge_to_json(conflict, plan, backup, dry_run))
+    elif plan is None:
+        _print_options(options)
+    else:
+        _print_plan(plan, backup)
+    if plan is not None and plan.problems:
+        raise click.exceptions.Exit(1)
+
+
+def _print_options(options: Sequence[MergeOption]) -> None:
+    rows: list[list[Span]] = [
+        [
+            str(number) if not index else "",
+            option.text if not index else "",
+            f"{shorten_path(place.path)}:{place.number}",
+        ]
+        for number, option in enumerate(options, 1)
+        for index, place in enumerate(option.places)
+    ]
+    output.print_table([":take", "text", "file"], rows)
+    output.notify("Run it again with --take N, or with --text and another text.")
 
 
 # ── blame ─────────────────────────────────────────────────────────────────────────────────────────

@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from store.cli.json_output import JsonObject
+from store.memory.merging import list_options
 from store.model.memory import (
     AgentBudget,
     FileBlame,
+    FilePush,
+    KeyConflict,
     LineOrigin,
     LinePlace,
     ListedFile,
     LoadedFile,
     MemoryBudget,
+    MergePlan,
     PullPlan,
     PushPlan,
 )
@@ -134,18 +138,30 @@ def _origin_to_json(origin: LineOrigin) -> JsonObject:
 def push_to_json(plan: PushPlan, backup: Path | None, dry_run: bool) -> JsonObject:
     return {
         "dry_run": dry_run,
-        "files": [
-            {
-                "path": file.path,
-                "changed": file.is_changed,
-                "facts": [fact for fact, _ in file.lines],
-                "diff": file.diff,
-                "problem": file.problem or None,
-                "notes": list(file.notes),
-            }
-            for file in plan.files
-        ],
+        "files": [_planned_file_to_json(file) for file in plan.files],
         "backup": str(backup) if backup else None,
+    }
+
+
+def _planned_file_to_json(file: FilePush) -> JsonObject:
+    return {
+        "path": file.path,
+        "changed": file.is_changed,
+        "facts": [fact for fact, _ in file.lines],
+        "diff": file.diff,
+        "problem": file.problem or None,
+        "notes": list(file.notes),
+    }
+
+
+def merge_to_json(conflict: KeyConflict, plan: MergePlan | None, backup: Path | None, dry_run: bool) -> JsonObject:
+    return {
+        "key": conflict.key,
+        "options": [
+            {"text": option.text, "places": _places_to_json(option.places)} for option in list_options(conflict)
+        ],
+        "text": plan.text if plan else None,
+        **push_to_json(plan or PushPlan(()), backup, dry_run),
     }
 
 
