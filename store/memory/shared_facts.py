@@ -55,8 +55,15 @@ class SharedFacts:
         with self._store.journal.edit("share fact") as edit:
             for fact in dict.fromkeys(facts):
                 self._store.facts.get(fact)
-                if self._find_key(fact, audience) is None:
-                    edit.insert("memory_audiences", fact=fact, agent=audience.agent, folder=audience.folder)
+                self._add_audience(edit, fact, audience)
+
+    def share_line(self, text: str, audience: Audience) -> int:
+        """Share a line of a memory file, which becomes a fact unless it is one. Return the number of the fact."""
+        find_targets(*audience)
+        with self._store.journal.edit("share fact") as edit:
+            fact = self._ensure_fact(edit, " ".join(text.split()))
+            self._add_audience(edit, fact, audience)
+        return fact
 
     def unshare(self, facts: Sequence[int], audience: Audience) -> None:
         """Take facts away from an audience."""
@@ -79,9 +86,17 @@ class SharedFacts:
                 for audience, key in known.items():
                     if audience not in audiences:
                         edit.delete("memory_audiences", key)
-                for audience in dict.fromkeys(audiences):
-                    if audience not in known:
-                        edit.insert("memory_audiences", fact=fact, agent=audience.agent, folder=audience.folder)
+                for audience in audiences:
+                    self._add_audience(edit, fact, audience)
+
+    def _add_audience(self, edit: PendingEdit, fact: int, audience: Audience) -> None:
+        if self._find_key(fact, audience) is None:
+            edit.insert("memory_audiences", fact=fact, agent=audience.agent, folder=audience.folder)
+
+    def _ensure_fact(self, edit: PendingEdit, text: str) -> int:
+        """Return the number of the fact with a text, which is added if there is none."""
+        known = self._store.row("select id from facts where text = ? and retired_at is null", text)
+        return int(known[0]) if known else insert_fact(edit, text, GLOBAL_SCOPE, category="")
 
     def _find_key(self, fact: int, audience: Audience) -> int | None:
         sql = "select key from memory_audiences where fact = ? and agent = ? and folder = ?"
@@ -235,11 +250,8 @@ class SharedFacts:
         if change.kind == "changed" and change.fact is not None:
             edit.update("facts", change.fact, text=text, retired_at=None, updated_at=now)
             return change.fact
-        known = self._store.row("select id from facts where text = ? and retired_at is null", text)
-        number = int(known[0]) if known else insert_fact(edit, text, GLOBAL_SCOPE, category="")
-        audience = self._find_audience(change.path)
-        if self._find_key(number, audience) is None:
-            edit.insert("memory_audiences", fact=number, agent=audience.agent, folder=audience.folder)
+        number = self._ensure_fact(edit, text)
+        self._add_audience(edit, number, self._find_audience(change.path))
         return number
 
     def _match_lines(self, path: str, new: Mapping[str, int]) -> Lines:

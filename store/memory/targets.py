@@ -43,12 +43,13 @@ def find_targets(agent: str, folder: str) -> list[MemoryTarget]:
         raise BadValue(f"Facts cannot be shared with {agent!r}. Use one of: {', '.join(AUDIENCES)}.")
     if folder:
         return list(dict.fromkeys(_find_in_folder(agent, Path(folder))))
-    agents = [agent] if agent else [name for name in AGENTS if _is_installed(name)]
+    agents = [agent] if agent else list_installed_agents()
     return list(dict.fromkeys(target for name in agents for target in _find_for_person(name)))
 
 
-def _is_installed(agent: str) -> bool:
-    return _person_folder(agent).is_dir()
+def list_installed_agents() -> list[str]:
+    """Return the agents that have a folder in the home folder."""
+    return [agent for agent in AGENTS if _person_folder(agent).is_dir()]
 
 
 def _person_folder(agent: str) -> Path:

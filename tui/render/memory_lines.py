@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -14,17 +12,20 @@ from store.model.knowledge import Fact, Proposal
 from store.model.memory import (
     Audience,
     FileBlame,
+    KeyConflict,
     LineEdit,
     LineOrigin,
     LinePlace,
     ListedFile,
     LoadedFile,
     MemoryBudget,
+    MergeOption,
     PullPlan,
     PushPlan,
 )
 from store.sources import source_label
-from store.text.sanitize import cell_width, one_line
+from store.text.sanitize import cell_width, one_line, sanitize
+from tui.render.audiences import describe_audience, format_audiences, render_agent_mark
 from tui.render.fact_lines import scope_name
 from tui.render.line_diff import ADDED, REMOVED, render_text_diff
 from tui.render.session_lines import abbreviate_home
@@ -47,8 +48,9 @@ MAX_MARKS = 5
 """Limits the marks of agents before a line in a wide list. More are counted."""
 
 _ALL_AGENTS = "all agents"
+_PROBLEM = "problem:"
+_DROP_TARGET = "bold reverse"
 _PLACE_CELLS, _MARK_CELLS, _WIDE = 34, 3, 80
-_AUDIENCE = re.compile(r"(?P<agent>.*?)(?:\s+in\s+(?P<folder>[~/].*))?")
 
 
 class MemoryRow(NamedTuple):
@@ -71,7 +73,7 @@ class MemoryRow(NamedTuple):
         if self.proposal is not None:
             return f"proposed by {self.proposal.agent or 'an agent'}"
         if self.fact is not None:
-            return f"fact {self.fact.id}"
+            return f"fact {self.fact.id}" + (f" → {format_audiences(self.audiences)}" if self.audiences else "")
         return f"{abbreviate_home(self.path)}:{self.number}"
 
     def matches(self, words: Sequence[str]) -> bool:
@@ -116,17 +118,33 @@ def _list_file_rows(listed: ListedFile) -> Iterator[MemoryRow]:
         case _:
             group = f"folder:{listed.folder}"
     if listed.file.problem:
-        yield MemoryRow(f"problem:{path}", group, listed.file.problem, listed.agents, path)
+        yield MemoryRow(f"{_PROBLEM}{path}", group, listed.file.problem, listed.agents, path)
     for line in listed.file.lines:
         yield MemoryRow(f"line:{path}:{line.number}", group, line.text, listed.agents, path, line.number)
 
 
-def list_groups(rows: Sequence[MemoryRow]) -> list[MemoryGroup]:
+def list_groups(rows: Sequence[MemoryRow], agents: Sequence[str], folders: Sequence[str]) -> list[MemoryGroup]:
+    """Return the scopes that have rows, then those for which a fact can be shared: agents, and the newest folders."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.group] = counts.get(row.group, 0) + 1
+    for key in (MACHINE_GROUP, *(f"agent:{agent}" for agent in agents), *(f"folder:{folder}" for folder in folders)):
+        counts.setdefault(key, 0)
     groups = [MemoryGroup(key, _group_label(key), count) for key, count in counts.items()]
     return [MemoryGroup(ALL_GROUPS, "Everything", len(rows)), *groups]
+
+
+def find_audience(group: str) -> Audience | None:
+    """Return the audience that a scope stands for, or None if nothing can be shared with it."""
+    kind, _, name = group.partition(":")
+    match kind:
+        case "machine":
+            return Audience()
+        case "agent":
+            return Audience(name)
+        case "folder":
+            return Audience("", name)
+    return None
 
 
 def _group_label(key: str) -> str:
@@ -137,7 +155,7 @@ def _group_label(key: str) -> str:
         case "fact":
             return f"Facts, {scope_name(name)}"
         case "machine":
-            return "This machine"
+            return "All agents"
         case "agent":
             return source_label(name)
     return abbreviate_home(name)
@@ -146,11 +164,11 @@ def _group_label(key: str) -> str:
 # ── the lists ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def render_group(group: MemoryGroup, width: int) -> Content:
-    count = f"{group.row_count:,}"
+def render_group(group: MemoryGroup, width: int, *, is_drop_target: bool = False) -> Content:
+    count = f"{group.row_count:,}" if group.row_count else ""
     room = max(width - cell_width(count) - 1, 1)
     label = one_line(group.label, room)
-    style = WARNING if group.key == PROPOSALS_GROUP else ""
+    style = _DROP_TARGET if is_drop_target else WARNING if group.key == PROPOSALS_GROUP else ""
     return build_content([(label + " " * (room - cell_width(label) + 1), style), (count, FAINT)]).truncate(width)
 
 
@@ -161,7 +179,7 @@ def render_memory_row(row: MemoryRow, width: int) -> Content:
     mark_width = mark_count * _MARK_CELLS
     text_width = max(width - place_width - mark_width - 2, 1)
     text = one_line(row.text, text_width)
-    style = ERROR if row.key.startswith("problem:") else ""
+    style = ERROR if row.key.startswith(_PROBLEM) else ""
     pieces: list[StyledText] = [*_render_marks(row, mark_count)]
     pieces += [(text + " " * (text_width - cell_width(text) + 2), style), (_cut_front(row.place, place_width), FAINT)]
     return build_content(pieces).truncate(width)
@@ -173,8 +191,8 @@ def _render_marks(row: MemoryRow, room: int) -> list[StyledText]:
         return [("?".ljust(room * _MARK_CELLS), WARNING)]
     marks: list[StyledText] = []
     for agent in row.agents:
-        badge = agent_badge(agent)
-        marks.append(("** ", MUTED) if agent == _ALL_AGENTS else (f"{badge.letters} ", badge.style))
+        letters, style = render_agent_mark("" if agent == _ALL_AGENTS else agent)
+        marks.append((f"{letters} ", style))
     if len(marks) > room:
         marks[room - 1 :] = [(f"+{len(marks) - room + 1}".ljust(_MARK_CELLS), FAINT)]
     empty = "·" if row.fact is not None and not marks else ""
@@ -190,7 +208,9 @@ def _cut_front(text: str, width: int) -> str:
 # ── one row ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def render_memory_page(row: MemoryRow, blame: FileBlame | None, now: datetime) -> list[Content]:
+def render_memory_page(
+    row: MemoryRow, blame: FileBlame | None, now: datetime, conflict: KeyConflict | None = None
+) -> list[Content]:
     """Render everything about one row. `blame` is None until it is read."""
     lines = [build_content([(one_line(row.text, 2_000), STRONG)])]
     if row.proposal is not None:
@@ -201,15 +221,20 @@ def render_memory_page(row: MemoryRow, blame: FileBlame | None, now: datetime) -
     lines.append(
         build_content([(f"{abbreviate_home(row.path)}:{row.number}", MUTED), (f" · loaded by {agents}", MUTED)])
     )
+    if conflict is not None:
+        others = [place for place in conflict.places if (place.path, place.number) != (row.path, row.number)]
+        places = ", ".join(f"{abbreviate_home(place.path)}:{place.number}" for place in others)
+        lines.append(build_content([(f"Differs from {places}. Press m to merge.", WARNING)]))
     return [*lines, *(_render_blame(blame, now) if blame is not None else [])]
 
 
 def _render_fact(row: MemoryRow) -> Iterator[Content]:
     if not row.audiences:
-        yield build_content([("Shared with no agent. Press S to share it.", MUTED)])
+        yield build_content([("No agent gets it. Press S, or drag it onto a scope.", MUTED)])
+        return
     for audience in row.audiences:
-        where = f" in {abbreviate_home(audience.folder)}" if audience.folder else " everywhere"
-        yield build_content([("Shared with ", FAINT), (f"{audience.agent or _ALL_AGENTS}{where}", MUTED)])
+        yield build_content([("Shared with ", FAINT), (describe_audience(audience), MUTED)])
+    yield build_content([("Press P to write it into their files.", FAINT)])
 
 
 def _render_proposal(proposal: Proposal, now: datetime) -> Iterator[Content]:
@@ -307,6 +332,12 @@ def _render_line_edit(edit: LineEdit) -> Iterator[RenderedLine]:
         yield build_content([(f"+ {one_line(edit.there, 500)}", ADDED)])
 
 
+def render_merge_option(option: MergeOption) -> Content:
+    """Render one value of a key and where it is."""
+    places = "\n".join(f"{abbreviate_home(place.path)}:{place.number}" for place in option.places)
+    return build_content([(one_line(option.text, 500), STRONG), (f"\n\n{sanitize(places)}", FAINT)])
+
+
 # ── budget ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -351,24 +382,3 @@ def _render_loaded_file(file: LoadedFile) -> Content:
 def _render_line_place(place: LinePlace, text: str) -> Content:
     where = f"  {abbreviate_home(place.path)}:{place.number}"
     return build_content([(where, FAINT), (f"  {one_line(text, 200)}" if text else "", "")])
-
-
-# ── audiences as text ─────────────────────────────────────────────────────────────────────────────
-
-
-def format_audiences(audiences: Sequence[Audience]) -> str:
-    """Return audiences as a person types them, e.g. `codex, all in ~/app`."""
-    return ", ".join(
-        f"{one.agent or 'all'}{f' in {abbreviate_home(one.folder)}' if one.folder else ''}" for one in audiences
-    )
-
-
-def parse_audiences(text: str) -> list[Audience]:
-    """Parse what a person typed. The store checks the names."""
-    found = []
-    for part in filter(None, map(str.strip, text.split(","))):
-        match = _AUDIENCE.fullmatch(part)
-        agent, folder = (match["agent"].strip(), match["folder"]) if match else (part, None)
-        path = os.path.abspath(os.path.expanduser(folder.strip())) if folder else ""
-        found.append(Audience("" if agent in ("all", _ALL_AGENTS) else agent, path))
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -18,14 +19,17 @@ from store.edits.facts import read_max_lines
 from store.edits.labels import find_fact_origins
 from store.errors import StoreError
 from store.model.knowledge import Edit
+from store.model.memory import Audience
 from store.model.session import GLOBAL_SCOPE, entry_id
+from store.text.sanitize import one_line
+from tui.dialogs.audience import MAX_FOLDERS, AudienceDialog
 from tui.messages import DataMessage
 from tui.render.fact_lines import ALL_SCOPES, FactRow, render_facts_heading
 from tui.render.styles import MUTED
 from tui.screens.fact_edits import FactEditScreen, open_fact_dialog
 from tui.screens.store_screen import Clock
 from tui.widgets.filter_line import FilterLine
-from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.key_hints import HintChange, KeyHintBar
 from tui.widgets.pane_row import PaneRow, make_pane
 from tui.widgets.tables.fact_table import FactHistory, FactTable
 from tui.workers import threaded
@@ -49,8 +53,13 @@ class FactsScreen(FactEditScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
-            "M", "memory", "Memory", id="facts.memory", tooltip="Show what agents remember in files, and share facts"
+            "M",
+            "memory",
+            "Memory files",
+            id="facts.memory",
+            tooltip="Show the files that agents load, what of these facts they get, and what they propose",
         ),
+        Binding("S", "share", "Share", id="facts.share", tooltip="Choose the agents that get the facts in their files"),
         Binding("g", "go", "Go to turn", id="facts.go", tooltip="Go to the turn that the fact comes from"),
         Binding("slash", "filter", "Filter", key_display="/", id="facts.filter", tooltip="Filter the facts"),
         Binding("D", "compare", "Compare", show=False, id="facts.compare", tooltip=COMPARE_TOOLTIP),
@@ -93,7 +102,7 @@ class FactsScreen(FactEditScreen):
         now = self._clock()
         yield FilterLine("filter by words, category or origin…")
         with PaneRow(id="facts", sizes=self.app.settings.pane_sizes):
-            yield make_pane("Facts", FactTable(now), id="fact-table")
+            yield make_pane("Facts kept here", FactTable(now), id="fact-table")
             yield make_pane("History", FactHistory(now), id="history", classes="-below")
         yield Static(id="none")
         yield KeyHintBar()
@@ -202,8 +211,12 @@ class FactsScreen(FactEditScreen):
 
         self.app.push_screen(ComparisonScreen(self._store, left, right))
 
+    def change_hint(self, binding: Binding) -> HintChange | None:
+        """Show the way to the memory files in a narrow terminal, too: there, facts become useful."""
+        return HintChange(binding.description, "first") if binding.action == "memory" else None
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "go":
+        if action in ("go", "share"):
             return self._current_fact is not None
         return super().check_action(action, parameters)
 
@@ -223,6 +236,30 @@ class FactsScreen(FactEditScreen):
             self.dismiss(entry)
         else:
             self.notify("This fact has no session.", timeout=3)
+
+    # ── sharing ───────────────────────────────────────────────────────────────────────────────────
+
+    @threaded(exclusive=True, group="audiences")
+    def action_share(self) -> None:
+        rows = list(self._selected_facts) or ([self._current_fact] if self._current_fact else [])
+        if rows:
+            known = self._store.shared_facts.audiences().get(rows[0].fact.id, [])
+            folders = self._store.memory_files.list_folders()
+            self.app.call_from_thread(self._ask_audiences, rows, known, folders)
+
+    def _ask_audiences(self, rows: Sequence[FactRow], known: Sequence[Audience], folders: Sequence[Path]) -> None:
+        if not self.app.can_edit(self._store):
+            return
+
+        def finish(audiences: list[Audience] | None) -> None:
+            if audiences is not None:
+                self._store.shared_facts.set_audiences([row.fact.id for row in rows], audiences)
+                self.notify(
+                    "Changed who gets it. Press M, then P to write the files, u to undo.", timeout=4, markup=False
+                )
+
+        text = one_line(rows[0].fact.text, 500) if len(rows) == 1 else f"{len(rows):,} facts"
+        self.app.push_screen(AudienceDialog(text, known, list(map(str, folders))[:MAX_FOLDERS]), finish)
 
     # ── memory files ──────────────────────────────────────────────────────────────────────────────
 

@@ -9,25 +9,30 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
 from store.errors import BadValue, StoreError
 from store.memory.memory_files import stamp_paths
-from store.model.memory import FileBlame, MemoryListing, PushPlan
+from store.memory.merging import list_options
+from store.memory.targets import list_installed_agents
+from store.model.memory import Audience, FileBlame, KeyConflict, MemoryListing, MergePlan, PushPlan
 from store.model.session import entry_id
+from store.text.sanitize import one_line
+from tui.dialogs.audience import MAX_FOLDERS, AudienceDialog
+from tui.dialogs.merge import MergeDialog
 from tui.dialogs.preview import PreviewDialog
-from tui.dialogs.text import MultilineDialog, SingleLineDialog
+from tui.dialogs.text import MultilineDialog
 from tui.messages import DataMessage
+from tui.render.audiences import describe_audience
 from tui.render.memory_lines import (
     ALL_GROUPS,
+    MemoryGroup,
     MemoryRow,
-    format_audiences,
+    find_audience,
     list_groups,
     list_rows,
-    parse_audiences,
     render_budget,
     render_memory_page,
     render_pull_plan,
@@ -52,8 +57,9 @@ if TYPE_CHECKING:
 FILE_CHECK_SECONDS = 0.25
 """Is how often the memory files are looked at. They belong to others, who change them at any time."""
 
-AUDIENCE_NOTE = "Agents with commas between them, e.g. `codex, all in ~/app`. Leave empty to share it with none."
-_NOTHING = "No memory files, facts or proposals here yet."
+SHARED_NOTICE = "Changed who gets it. Press P to write the files, u to undo."
+_EMPTY_SCOPE = "Nothing is only here. Drag a fact or a line onto this scope to share it."
+_NOTHING = "No memory files such as CLAUDE.md, facts or proposals here yet."
 
 
 def _binding(keys: str, action: str, label: str, tooltip: str, *, show: bool = True) -> Binding:
@@ -86,8 +92,9 @@ class MemoryScreen(FilteredTableScreen):
         Binding(
             "plus", "save_fact", "Fact", key_display="+", id="memory.save_fact", tooltip="Save this line as a fact"
         ),
-        _binding("S", "share", "Share", "Choose the agents that get this fact"),
+        _binding("S", "share", "Share", "Choose the agents that get this line. It becomes a fact, if it is none."),
         _binding("P", "push", "Push", "Write shared facts into the memory files, after a preview"),
+        _binding("m", "merge", "Merge", "Give all lines with this key the same value"),
         _binding("L", "pull", "Pull", "Read edits by hand in pushed blocks back", show=False),
         _binding("B", "budget", "Budget", "Show what each agent loads in this folder, in order, with tokens"),
         _binding("y,enter", "accept", "Accept", "Make the proposal a fact"),
@@ -106,11 +113,14 @@ class MemoryScreen(FilteredTableScreen):
     class MemoryLoaded(DataMessage):
         generation: int
         rows: Sequence[MemoryRow]
+        groups: Sequence[MemoryGroup]
+        folders: Sequence[str]
         listing: MemoryListing
 
     class BlameLoaded(DataMessage):
         row: MemoryRow
         blame: FileBlame
+        conflict: KeyConflict | None
 
     class FilesChanged(DataMessage):
         """Says that a memory file was changed by somebody else."""
@@ -119,17 +129,17 @@ class MemoryScreen(FilteredTableScreen):
         super().__init__(store, clock)
         self._rows: Sequence[MemoryRow] = ()
         self._listing = MemoryListing((), (), ())
+        self._folders: Sequence[str] = ()
         self._group = ALL_GROUPS
         self._blame: FileBlame | None = None
+        self._conflict: KeyConflict | None = None
         self._is_checking = False
 
     def compose(self) -> ComposeResult:
         yield FilterLine("filter by words, file or agent…")
         with PaneRow(id="memory", sizes=self.app.settings.pane_sizes):
             yield make_pane("Scopes", MemoryGroupList(), id="memory-groups")
-            with Vertical(id="memory-lines", classes="pane"):
-                yield MemoryTable()
-                yield TextView()
+            yield make_pane("Lines that agents load, and facts for them", MemoryTable(), TextView(), id="memory-lines")
         yield Static(id="none")
         yield KeyHintBar()
 
@@ -150,13 +160,15 @@ class MemoryScreen(FilteredTableScreen):
         listing = self._store.memory_files.read_listing()
         facts, audiences = self._store.facts.current(None), self._store.shared_facts.audiences()
         rows = list_rows(listing.files, facts, audiences, self._store.proposals.waiting())
-        self.post_message(self.MemoryLoaded(generation, rows, listing))
+        folders = list(map(str, self._store.memory_files.list_folders()[:MAX_FOLDERS]))
+        groups = list_groups(rows, list_installed_agents(), folders)
+        self.post_message(self.MemoryLoaded(generation, rows, groups, folders, listing))
 
     @on(MemoryLoaded)
     def _accept_memory(self, loaded: MemoryLoaded) -> None:
         if loaded.generation == self._generation:
-            self._rows, self._listing = loaded.rows, loaded.listing
-            self.groups.show(list_groups(self._rows))
+            self._rows, self._folders, self._listing = loaded.rows, loaded.folders, loaded.listing
+            self.groups.show(loaded.groups)
             self._show_rows()
 
     def _check_files(self) -> None:
@@ -179,7 +191,7 @@ class MemoryScreen(FilteredTableScreen):
         chosen = [row for row in self._rows if self._group in (ALL_GROUPS, row.group)]
         found = [row for row in chosen if row.matches(words)] if words else chosen
         count = f"{len(found):,} of {len(chosen):,}" if len(found) != len(chosen) else f"{len(chosen):,}"
-        self.bar.show_heading(build_content([("Memory", STRONG), (" · ", FAINT), (count, MUTED)]))
+        self.bar.show_heading(build_content([("Memory files", STRONG), (" · ", FAINT), (count, MUTED)]))
         self.show_empty_state(not self._rows, self.table, self.bar.input)
         self.empty_message.update(Content.styled(_NOTHING, MUTED))
         self.table.show(found)
@@ -196,10 +208,12 @@ class MemoryScreen(FilteredTableScreen):
 
     @on(MemoryTable.Highlighted)
     def _show_page(self) -> None:
-        self._blame = None
+        self._blame = self._conflict = None
         self.refresh_bindings()
         row = self.table.selected
-        self.page.show(render_memory_page(row, None, self._clock()) if row else [])
+        can_drop = find_audience(self._group) and not self.bar.filter_words
+        hint = [Content.styled(_EMPTY_SCOPE, MUTED)] if can_drop else []
+        self.page.show(render_memory_page(row, None, self._clock()) if row else hint)
         if row is not None and row.number:
             self._load_blame(row)
 
@@ -207,21 +221,23 @@ class MemoryScreen(FilteredTableScreen):
     def _load_blame(self, row: MemoryRow) -> None:
         try:
             blame = self._store.memory_files.blame(Path(row.path), row.number)
+            conflicts = self._store.memory_files.budget(_find_row_folder(row)).conflicts
         except StoreError:
             return  # the file has just changed, and will be listed again
-        self.post_message(self.BlameLoaded(row, blame))
+        at_row = (found for found in conflicts if (row.path, row.number) in [place[:2] for place in found.places])
+        self.post_message(self.BlameLoaded(row, blame, next(at_row, None)))
 
     @on(BlameLoaded)
     def _show_blame(self, loaded: BlameLoaded) -> None:
         if self.table.selected == loaded.row:
-            self._blame = loaded.blame
-            self.page.show(render_memory_page(loaded.row, loaded.blame, self._clock()))
+            self._blame, self._conflict = loaded.blame, loaded.conflict
+            self.refresh_bindings()
+            self.page.show(render_memory_page(loaded.row, loaded.blame, self._clock(), loaded.conflict))
 
     def action_budget(self) -> None:
         """Show the budget of the folder of the line under the cursor, or else of the home folder."""
         row = self.table.selected
-        kind, _, name = row.group.partition(":") if row else ("", "", "")
-        folder = Path(name) if kind == "folder" and name else Path.home()
+        folder = _find_row_folder(row) if row else Path.home()
 
         def read() -> tuple[Sequence[RenderedLine], bool]:
             return render_budget(self._store.memory_files.budget(folder)), False
@@ -264,12 +280,23 @@ class MemoryScreen(FilteredTableScreen):
         row = self.table.selected if self.is_mounted else None
         match action:
             case "share":
-                return row is not None and row.fact is not None
+                return row is not None and (row.fact is not None or bool(row.number))
+            case "merge":
+                return self._conflict is not None
             case "save_fact":
                 return row is not None and bool(row.number)
             case "accept" | "accept_edited" | "reject":
                 return row is not None and row.proposal is not None
         return super().check_action(action, parameters)
+
+    def _edit(self, edit: Callable[[], object], notice: str) -> None:
+        try:
+            edit()
+        except StoreError as error:
+            self.app.show_error(error)
+        else:
+            self.notify(notice, timeout=3, markup=False)
+        self.load()
 
     def _done(self, notice: str) -> Callable[[object], None]:
         def finish(answer: object) -> None:
@@ -281,25 +308,80 @@ class MemoryScreen(FilteredTableScreen):
 
     def action_share(self) -> None:
         row = self.table.selected
-        if row is None or row.fact is None or not self.app.can_edit(self._store):
+        if row is None or not self.app.can_edit(self._store):
             return
-        number = row.fact.id
 
-        def share(text: str) -> None:
-            self._store.shared_facts.set_audiences([number], parse_audiences(text))
-
-        dialog = SingleLineDialog(
-            f"Share fact {number} with", format_audiences(row.audiences), share, note=AUDIENCE_NOTE
-        )
-
-        def finish(text: str | None) -> None:
-            if text is not None and tuple(parse_audiences(text)) == row.audiences:
+        def finish(audiences: list[Audience] | None) -> None:
+            if audiences is None:
                 self.notify("Nothing changed.", timeout=3, markup=False)
-            elif text is not None:
-                self.notify("Changed who gets the fact. Press P to write the files.", timeout=3, markup=False)
-                self.load()
+            else:
+                self._edit(lambda: self._set_audiences(row, audiences), SHARED_NOTICE)
 
+        folder = str(_find_row_folder(row)) if row.group.startswith("folder:") else ""
+        dialog = AudienceDialog(one_line(row.text, 500), row.audiences, self._folders, folder)
         self.app.push_screen(dialog, finish)
+
+    def _set_audiences(self, row: MemoryRow, audiences: Sequence[Audience]) -> None:
+        if row.fact is not None:
+            self._store.shared_facts.set_audiences([row.fact.id], audiences)
+        else:
+            for audience in audiences:
+                self._store.shared_facts.share_line(row.text, audience)
+
+    @on(MemoryTable.Dragged)
+    def _mark_drop_target(self, dragged: MemoryTable.Dragged) -> None:
+        group = self.groups.find_group(dragged.at)
+        self.groups.mark_drop_target(group if group and find_audience(group.key) else None)
+
+    @on(MemoryTable.Dropped)
+    def _drop(self, dropped: MemoryTable.Dropped) -> None:
+        """Share the fact or line with the scope on which it was dropped."""
+        self.groups.mark_drop_target(None)
+        group = self.groups.find_group(dropped.at)
+        audience = find_audience(group.key) if group else None
+        row = dropped.row
+        if group is None or not self.app.can_edit(self._store):
+            return
+        if audience is None or not (row.fact or row.number):
+            self.notify("Drop a fact or a line on an agent or a folder to share it.", timeout=4, markup=False)
+        elif audience in row.audiences:
+            self.notify(f"It is shared with {describe_audience(audience)} already.", timeout=3, markup=False)
+        else:
+            notice = f"Shared with {describe_audience(audience)}. Press P to write the files, u to undo."
+            self._edit(lambda: self._add_audience(row, audience), notice)
+
+    def _add_audience(self, row: MemoryRow, audience: Audience) -> None:
+        if row.fact is not None:
+            self._store.shared_facts.share([row.fact.id], audience)
+        else:
+            self._store.shared_facts.share_line(row.text, audience)
+
+    def action_merge(self) -> None:
+        """Choose one value for the key of this line, and write it after a preview."""
+        row, conflict = self.table.selected, self._conflict
+        if row is None or conflict is None or not self.app.can_edit(self._store):
+            return
+
+        def preview_merge(text: str | None) -> None:
+            if text is not None:
+                self._preview_merge(conflict, text)
+
+        where = abbreviate_home(str(_find_row_folder(row)))
+        self.app.push_screen(MergeDialog(conflict.key, where, list_options(conflict)), preview_merge)
+
+    def _preview_merge(self, conflict: KeyConflict, text: str) -> None:
+        files = self._store.memory_files
+        plan: MergePlan | None = None
+
+        def preview() -> tuple[Sequence[RenderedLine], bool]:
+            nonlocal plan
+            plan = files.plan_merge(conflict, text)
+            return render_push_plan(plan), bool(plan.changed) and not plan.problems
+
+        dialog = PreviewDialog(
+            f"Give all lines with {conflict.key} one value", preview, lambda: plan and files.merge(plan)
+        )
+        self.app.push_screen(dialog, self._done("Merged after a backup. Press u to undo, also in the files."))
 
     def action_save_fact(self) -> None:
         """Save a line of a file as a fact, perhaps merged with another line, to share it with other agents."""
@@ -350,13 +432,8 @@ class MemoryScreen(FilteredTableScreen):
         row = self.table.selected
         if row is None or row.proposal is None or not self.app.can_edit(self._store):
             return
-        try:
-            decide(row.proposal.id)
-        except StoreError as error:
-            self.app.show_error(error)
-        else:
-            self.notify(notice, timeout=3, markup=False)
-        self.load()
+        number = row.proposal.id
+        self._edit(lambda: decide(number), notice)
 
     def action_accept_edited(self) -> None:
         row = self.table.selected
@@ -381,3 +458,9 @@ class MemoryScreen(FilteredTableScreen):
 
     def action_side(self) -> None:
         self.set_focus(self.groups if self.table.has_focus else self.table)
+
+
+def _find_row_folder(row: MemoryRow) -> Path:
+    """Return the folder in which a line counts, or the home folder if it counts everywhere."""
+    kind, _, name = row.group.partition(":")
+    return Path(name) if kind == "folder" and name else Path.home()

@@ -381,7 +381,7 @@ def _print_line(found: FileBlame) -> None:
 
 
 def _print_origin(verb: str, origin: LineOrigin) -> None:
-    age = f", {format_age(origin.at)} ago" if origin.at else ""
+    age = f", {_format_ago(origin.at)}" if origin.at else ""
     match origin.kind:
         case "session":
             title = output.to_one_line(origin.title, 60)
@@ -393,3 +393,9 @@ def _print_origin(verb: str, origin: LineOrigin) -> None:
             output.write(f"{verb} by `backscroll memory push` as fact {origin.fact}.")
         case "hand":
             output.write(f"{verb} by hand, as far as the store knows.")
+
+
+def _format_ago(at: str) -> str:
+    """Return an age on a terminal, and a time elsewhere."""
+    age = format_age(at)
+    return age if age in (at, "now") else f"{age} ago"

@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from screen_driver import NARROW, WIDE, open_screen
+from screen_driver import NARROW, WIDE, ScreenDriver, open_screen
+from textual.events import MouseMove
+from textual.geometry import Offset
 from textual.widgets import Input
 
 from store.agent_api.past.past import Past
 from store.model.memory import Audience
 from store.store import Store
-from tui.render.memory_lines import format_audiences, parse_audiences
+from tui.render.audiences import format_audiences
 from tui.screens.facts import FactsScreen
 from tui.screens.memory import MemoryScreen
 
@@ -82,9 +84,11 @@ async def test_a_change_outside_appears_by_itself(store: Store, project: Path) -
 async def test_a_scope_and_a_filter_choose_lines(store: Store, project: Path) -> None:
     async with open_screen(store, MemoryScreen(store, now)) as one:
         await one.wait_for_text("By a person")
-        await one.press("tab", "end")
+        await one.press("tab", *["down"] * 4)
         await one.wait_until(lambda: "Keep answers short." not in one.text)
         assert "By a person" in one.text
+        await one.press("end")
+        await one.wait_for_text("Nothing is only here. Drag a fact or a line onto this scope to share it.")
         await one.press("home", "slash", *"short")
         await one.wait_until(lambda: "By a person" not in one.text)
         assert "Keep answers short." in one.text
@@ -94,12 +98,15 @@ async def test_a_fact_is_shared_pushed_and_undone(store: Store, project: Path) -
     async with open_screen(store, MemoryScreen(store, now)) as one:
         await one.wait_for_text("Staging is on port 8443.")
         await one.press("j")
-        await one.wait_for_text("Shared with no agent")
+        await one.wait_for_text("No agent gets it.")
         await one.press("S")
-        await one.wait_for_text("Share fact 1 with")
-        one.pilot.app.screen.query_one(Input).value = "codex in ~/app"
+        await one.wait_for_text("Which agents get this fact?", "everywhere on this machine", "Shared with no agent.")
+        await one.press("right")
+        await one.wait_for_text("in ~/app and below")
+        await one.press("down", "down", "space")
+        await one.wait_for_text("Shared with Codex in ~/app")
         await one.press("enter")
-        await one.wait_for_text("Shared with codex in")
+        await one.wait_for_text("fact 1 → codex in ~/app", "Press P to write it into their files.")
         await one.press("P")
         await one.wait_for_text("~/app/AGENTS.md  new", "+ - Staging is on port 8443.")
         await one.press("y")
@@ -107,6 +114,90 @@ async def test_a_fact_is_shared_pushed_and_undone(store: Store, project: Path) -
         await one.wait_until(lambda: "8443" in (project / "AGENTS.md").read_text())
         await one.press("u")
         await one.wait_until(lambda: not (project / "AGENTS.md").exists())
+
+
+async def test_an_audience_is_toggled_with_the_mouse_and_escape_changes_nothing(store: Store, project: Path) -> None:
+    store.shared_facts.share([1], Audience("codex"))
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("Staging is on port 8443.")
+        await one.press("j", "S")
+        await one.wait_for_text("Shared with Codex everywhere")
+        await one.pilot.click("AudienceTable", offset=(5, 2))
+        await one.wait_for_text("Shared with no agent.")
+        await one.pilot.click("FolderLine", offset=(2, 0))
+        await one.wait_for_text("in ~/app and below")
+        await one.press("escape")
+        await one.wait_for_text("Nothing changed.")
+        assert store.shared_facts.audiences() == {1: [Audience("codex")]}
+
+
+async def drag(one: ScreenDriver, row: str, group: str) -> None:
+    """Drag the row with a text onto the scope with a name, with the mouse."""
+    lines = one.text.splitlines()
+    start = Offset(60, next(n for n, line in enumerate(lines) if row in line[36:]))
+    end = Offset(10, next(n for n, line in enumerate(lines) if group in line[:36]))
+    await one.pilot.mouse_down(offset=start)
+    for at in (Offset(50, start.y), end):
+        await one.pilot._post_mouse_events([MouseMove], None, at, button=1)
+    await one.pilot.mouse_up(offset=end)
+
+
+async def test_facts_and_lines_are_dragged_onto_agents_and_folders(store: Store, project: Path, home: Path) -> None:
+    (home / ".codex").mkdir()
+    async with open_screen(store, MemoryScreen(store, now)) as one:
+        await one.wait_for_text("By a person", "Codex")
+        await drag(one, "Staging is on port 8443.", "Codex")
+        await one.wait_for_text("Shared with Codex everywhere.", "fact 1 → codex")
+        await drag(one, "By a person", "All agents")
+        await one.wait_for_text("Shared with All agents everywhere.", "fact 2 → all")
+        await drag(one, "Staging is on port 8443.", "~/app")
+        await one.wait_for_text("fact 1 → codex, all in ~/app")
+        assert store.shared_facts.audiences() == {
+            1: [Audience("codex"), Audience("", str(project))],
+            2: [Audience()],
+        }
+        await drag(one, "The linter is ruff.", "Codex")
+        await one.wait_for_text("Drop a fact or a line on an agent or a folder")
+        await drag(one, "Staging is on port 8443.", "Everything")
+        await one.press("u")
+        await one.wait_until(lambda: store.shared_facts.audiences()[1] == [Audience("codex")])
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_different_values_of_a_key_are_merged(
+    store: Store, project: Path, home: Path, size: tuple[int, int]
+) -> None:
+    (home / ".claude/CLAUDE.md").write_text("- Port: 1\n")
+    (project / "CLAUDE.md").write_text("- Port: 2\n")
+    async with open_screen(store, MemoryScreen(store, now), size) as one:
+        await one.wait_for_text("Port: 2")
+        await one.press("end")
+        await one.wait_for_text("Differs from ~/.claude/CLAUDE.md:1.")
+        await one.press("m")
+        await one.wait_for_text("port has 2 different values in ~/app", "Port: 1", "~/.claude/CLAUDE.md:1")
+        await one.press("right", "e")
+        await one.wait_for_text("Write another text")
+        one.pilot.app.screen.query_one(Input).value = "Port: 3"
+        await one.press("enter")
+        await one.wait_for_text("− - Port: 2", "+ - Port: 3")
+        await one.press("y")
+        await one.wait_until(lambda: (project / "CLAUDE.md").read_text() == "- Port: 3\n")
+        assert (home / ".claude/CLAUDE.md").read_text() == "- Port: 3\n"
+        await one.press("u")
+        await one.wait_until(lambda: (project / "CLAUDE.md").read_text() == "- Port: 2\n")
+        await one.wait_for_text("Differs from")
+        await one.press("m", "1", "y")
+        await one.wait_until(lambda: (project / "CLAUDE.md").read_text() == "- Port: 1\n")
+
+
+async def test_facts_are_shared_from_the_screen_of_facts(store: Store, project: Path) -> None:
+    store.facts.learn("Second")
+    async with open_screen(store, FactsScreen(store, now), NARROW) as one:
+        await one.wait_for_text("Staging is on port 8443.", "M Memory files")
+        await one.press("space", "space", "S")
+        await one.wait_for_text("2 facts", "Shared with no agent.")
+        await one.press("space", "enter")
+        await one.wait_until(lambda: store.shared_facts.audiences() == {1: [Audience()], 2: [Audience()]})
 
 
 async def test_edits_by_hand_are_pulled(store: Store, project: Path) -> None:
@@ -173,13 +264,11 @@ async def test_the_budget_of_a_folder_is_shown(store: Store, project: Path, home
 
 async def test_without_anything_it_says_so(store: Store) -> None:
     async with open_screen(store, MemoryScreen(store, now)) as one:
-        await one.wait_for_text("No memory files, facts or proposals here yet.")
+        await one.wait_for_text("No memory files such as CLAUDE.md, facts or proposals here yet.")
         await one.press("P")
         await one.wait_for_text("Nothing to push.")
 
 
-def test_audiences_are_written_as_they_are_typed(home: Path) -> None:
+def test_audiences_are_described_in_few_words(home: Path) -> None:
     audiences = [Audience("codex"), Audience("", f"{home}/app"), Audience("gemini", "/srv/a in b")]
     assert format_audiences(audiences) == "codex, all in ~/app, gemini in /srv/a in b"
-    assert parse_audiences(format_audiences(audiences)) == audiences
-    assert parse_audiences(" all agents ,") == [Audience()]

@@ -1,4 +1,4 @@
-"""Tests how the screen with memory files, facts and proposals looks, and the preview of a push."""
+"""Tests how the screen with memory files, facts and proposals looks, and its dialogs."""
 
 from __future__ import annotations
 
@@ -29,6 +29,22 @@ def shared(store: Store, project: Path) -> Path:
 @SIZES
 def test_memory(snap_compare: Compare, store: Store, shared: Path, size: Size) -> None:
     steps = after(*OPEN, ["end"], "by hand, as far as the store knows", "Used in")
+    assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)
+
+
+@SIZES
+def test_audience(snap_compare: Compare, store: Store, shared: Path, size: Size) -> None:
+    steps = after(*OPEN, ["j", "S"], "Which agents get this fact?", ["right", "down", "space"], "Shared with Codex in")
+    assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)
+
+
+@SIZES
+def test_merge(snap_compare: Compare, store: Store, shared: Path, size: Size) -> None:
+    (shared / "CLAUDE.md").write_text("- Port: 1\n")
+    (shared / "AGENTS.md").write_text("- Port: 2\n")
+    steps = after(
+        "Set up the linter", ["f"], "Staging is", ["M"], "Port: 2", ["end"], "Differs", ["m"], "different values"
+    )
     assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)
 
 
