@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from store import sources
+from store.agent_api.histories import describe_continuation
 from store.errors import Refused
 from store.model.session import Session
 from store.paths import find_program
 from store.sources.contract import ResumeCommand, Source
 from store.text.sanitize import one_line
 
+_LIBRARY_HINT = "This session was written with the Python library. Continue it in the program that wrote it."
 _UNSAFE_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 """Matches control characters, which a shell would act on, and lone surrogates, which no argument can contain."""
 
@@ -120,7 +122,7 @@ def plan_resume(
         hint = f"The agent of this session is on a machine of {one_line(owner)}. Fork a turn, and resume the fork here."
         return ResumePlan(session, source.label if source else one_line(session.source), None, None, hint)
     if source is None:
-        hint = "This session was written with the Python library. Continue it in the program that wrote it."
+        hint = describe_continuation(session.channel, session.id) or _LIBRARY_HINT
         return ResumePlan(session, one_line(session.source), None, None, hint)
     # The command may contain the folder, so the source must know a replaced one.
     resume = source.resume(session._replace(cwd=str(folder)) if folder else session)

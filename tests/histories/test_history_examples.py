@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from command_line import CommandLine
 
+from store.agent_api.histories import INTERFACES
 from store.store import Store
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -38,3 +41,11 @@ def test_the_example_continues_its_conversation(
         found = store.get_session(session)
         assert (found.turns, found.tool_calls, found.errors) == (2, calls, 0)
         assert store.search.find("lamp")[1] >= 2
+        interface = INTERFACES[found.channel]
+    cli = CommandLine(path)
+    assert [row["id"] for row in cli("list", "--json").json["sessions"]] == [session]
+    assert session in cli("list", "lamp").out
+    hint = cli("resume", session).err
+    assert f"`{interface.class_name}(store, {session!r})`" in hint
+    module = importlib.import_module(f"store.agent_api.histories.{interface.module}")
+    assert hasattr(module, interface.class_name)

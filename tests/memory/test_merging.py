@@ -36,7 +36,7 @@ def read_texts(home: Path, project: Path) -> tuple[bytes, bytes]:
 def test_the_values_are_shown_side_by_side(store: Store, project: Path) -> None:
     options = list_options(store.memory_files.find_conflict(project, "**Database**:"))
     assert [option.text for option in options] == ["**Database**: SQLite, on disk", "Database: PostgreSQL 16"]
-    with pytest.raises(NotFound, match="No key 'port' has different values in what agents load .* There are: database"):
+    with pytest.raises(NotFound, match=r"No key 'port' has different values .* There are: database"):
         store.memory_files.find_conflict(project, "port")
 
 

@@ -25,7 +25,7 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
     """Holds the messages of one session, for example for `RunnableWithMessageHistory`."""
 
     def __init__(self, store: Store, session_id: str, **fields: Any) -> None:
-        self._history = ItemHistory(store, session_id, "langchain", _build_entries, **fields)
+        self._history = ItemHistory(store, session_id, "langchain", _build_entries, **{"channel": "langchain"} | fields)
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]

@@ -30,7 +30,7 @@ class StoreSession(SessionABC):
     def __init__(self, store: Store, session_id: str, **fields: Any) -> None:
         self.session_id = session_id
         self.session_settings: SessionSettings | None = None
-        self._history = ItemHistory(store, session_id, "input", _build_entries, **fields)
+        self._history = ItemHistory(store, session_id, "input", _build_entries, **{"channel": "openai-agents"} | fields)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the items in order, or only the newest."""

@@ -22,7 +22,9 @@ class StoreMessageHistory:
     """Holds the messages of one session. Pass `messages()` to an agent, and `append` what the run added."""
 
     def __init__(self, store: Store, session_id: str, **fields: Any) -> None:
-        self._history = ItemHistory(store, session_id, "pydantic_ai", _build_entries, **fields)
+        self._history = ItemHistory(
+            store, session_id, "pydantic_ai", _build_entries, **{"channel": "pydantic-ai"} | fields
+        )
 
     def messages(self) -> list[ModelMessage]:
         return list(ModelMessagesTypeAdapter.validate_python(self._history.load()))
