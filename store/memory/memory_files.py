@@ -18,7 +18,7 @@ from store.memory.lines import normalize
 from store.memory.loading_sessions import find_loading_sessions
 from store.memory.merging import KeyMerger
 from store.memory.project import FolderListings, Project
-from store.memory.rules import AGENTS, RULES, AgentRules
+from store.memory.rules import AGENTS, RULES, AgentRules, person_folder
 from store.model.memory import (
     BlamedLine,
     FileBlame,
@@ -130,11 +130,10 @@ class MemoryFiles:
         return replace(blamed, origin=LineOrigin("fact", fact=fact), earlier=()) if fact else blamed
 
     def read(self, path: Path) -> MemoryFile:
-        """Read one memory file. A link may lead anywhere in its project, or in the home folder."""
+        """Read one memory file. A link may lead anywhere in its project; that of a person, in the home folder."""
         full = Path(os.path.abspath(path.expanduser()))
-        root = find_work_tree(full.parent) or full.parent
-        home = Path.home()
-        file = read_memory_file(full, home if full.is_relative_to(home) else root)
+        is_of_person = any(full.is_relative_to(person_folder(agent)) for agent in AGENTS)
+        file = read_memory_file(full, Path.home() if is_of_person else find_work_tree(full.parent) or full.parent)
         if file is None:
             raise NotFound(f"No such file: {path}.")
         if not file.is_readable:

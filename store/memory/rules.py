@@ -32,6 +32,9 @@ CODEX_PROJECT_BYTES = 32 * 1024
 CODEX_SUMMARY_BYTES = 20_000
 """Is about 5,000 tokens, at which Codex cuts the summary of its memories."""
 
+CODEX_MEMORIES = "codex-memories"
+"""Is an audience of its own: the notes from which Codex makes its memories. Nothing else is written there."""
+
 CODEX_FILES = ("AGENTS.override.md", "AGENTS.md")
 PI_FILES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 """Are names of which an agent loads only the first that it finds in a folder."""
@@ -79,6 +82,13 @@ def agent_home(agent: str) -> Path:
     source = sources.load_source(agent)
     home = source.home if source else None
     return Path(home.locate()) if home else Path.home()
+
+
+def person_folder(agent: str) -> Path:
+    """Return the folder in which an agent, or an audience, has the memory files of a person."""
+    if agent in ("opencode", "goose"):
+        return config_folder(agent)
+    return agent_home("codex" if agent == CODEX_MEMORIES else agent)
 
 
 def config_folder(name: str) -> Path:

@@ -8,13 +8,10 @@ from typing import NamedTuple
 
 from store.errors import BadValue
 from store.memory.project import Project, has_text
-from store.memory.rules import AGENTS, agent_home, config_folder, loads_agents_file
+from store.memory.rules import AGENTS, CODEX_MEMORIES, agent_home, config_folder, loads_agents_file, person_folder
 
 ALL_AGENTS = ""
 EVERYWHERE = ""
-
-CODEX_MEMORIES = "codex-memories"
-"""Is an audience of its own: the notes from which Codex makes its memories. Nothing else is written there."""
 
 OWN_FILE = "backscroll.md"
 """Is the name of a file that holds only our block."""
@@ -49,16 +46,7 @@ def find_targets(agent: str, folder: str) -> list[MemoryTarget]:
 
 def list_installed_agents() -> list[str]:
     """Return the agents that have a folder in the home folder."""
-    return [agent for agent in AGENTS if _person_folder(agent).is_dir()]
-
-
-def _person_folder(agent: str) -> Path:
-    match agent:
-        case "opencode" | "goose":
-            return config_folder(agent)
-        case "codex-memories":
-            return agent_home("codex")
-    return agent_home(agent)
+    return [agent for agent in AGENTS if person_folder(agent).is_dir()]
 
 
 _PERSON_FILES = {
@@ -75,7 +63,7 @@ _FOLDER_FILES = _PERSON_FILES | {"copilot": ".github/copilot-instructions.md"}
 
 
 def _find_for_person(agent: str) -> Iterator[MemoryTarget]:
-    folder, home = _person_folder(agent), Path.home()
+    folder, home = person_folder(agent), Path.home()
     if agent == "claude":
         yield MemoryTarget(folder / OWN_FILE, folder / "CLAUDE.md", OWN_FILE, home)
     else:

@@ -26,6 +26,9 @@ FILES_SOURCE = "memory"
 
 TABLE = "file"
 
+OWN_FOLDER = "backscroll"
+"""Is the name of a folder in which all files are ours, such as that of a skill. It is removed when it is empty."""
+
 _PARTIAL_SUFFIX = ".part"
 
 
@@ -89,7 +92,7 @@ def _has_text(change: RowChange, columns: Mapping[str, Any] | None) -> bool:
 def _verify_unchanged(change: RowChange) -> None:
     if not _has_text(change, change.before):
         path = change.key["path"]
-        raise ChangedMeanwhile(f"{path} was changed meanwhile, so nothing was written. Try again.", None)
+        raise ChangedMeanwhile(f"{path} was changed meanwhile, so nothing was written.", None)
 
 
 def _write(change: RowChange) -> None:
@@ -97,9 +100,12 @@ def _write(change: RowChange) -> None:
     try:
         if change.after is None:
             path.unlink()
+            if path.parent.name == OWN_FOLDER:
+                with suppress(OSError):  # something else is in it
+                    path.parent.rmdir()
         else:
             _replace_text(path, change)
-        sync_folder(path.parent)
+        sync_folder(path.parent if path.parent.exists() else path.parent.parent)
     except OSError as error:
         raise WriteFailed(f"Cannot write {path} ({error.strerror}). Nothing was changed there.") from None
 

@@ -173,6 +173,17 @@ def test_what_is_not_read_yet_is_counted(store: Store, repository: Path) -> None
     assert store.memory_files.blame(path).unread_sessions == 1
 
 
+def test_a_link_is_followed_only_where_the_listing_follows_it(store: Store, home: Path, repository: Path) -> None:
+    """A link out of a project is refused. A person may keep the files of an agent elsewhere in the home folder."""
+    (home / "outside.md").write_text("- private\n")
+    (home / ".claude").mkdir()
+    for link in (repository / "GEMINI.md", home / ".claude/CLAUDE.md"):
+        link.symlink_to(home / "outside.md")
+    with pytest.raises(Unreadable, match="is a link out of its folder"):
+        store.memory_files.blame(repository / "GEMINI.md")
+    assert store.memory_files.blame(home / ".claude/CLAUDE.md").lines[0].line.text == "private"
+
+
 def test_missing_files_lines_and_binaries_are_refused(store: Store, repository: Path) -> None:
     (repository / "a.md").write_text("# Only a heading\n")
     (repository / "b.md").write_bytes(b"\0")

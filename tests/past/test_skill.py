@@ -55,6 +55,7 @@ def test_it_is_installed_shown_removed_and_undone(cli: CommandLine, home: Path) 
     files[1].write_text("mine")
     removed = cli("skill", "remove")
     assert (removed.status, [path.exists() for path in files]) == (1, [False, True, False])
+    assert not files[0].parent.exists()
     assert "was edited, so it stays" in removed.err
     assert cli("undo").status == 0
     assert files[0].read_text() == SKILL_TEXT

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from store.memory.targets import AUDIENCES, CODEX_MEMORIES
+from store.memory.rules import CODEX_MEMORIES
+from store.memory.targets import AUDIENCES
 from store.model.memory import Audience
 from store.sources import source_label
 from store.text.sanitize import one_line

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from store.errors import BadValue, Refused
 from store.memory.rules import agent_home, config_folder
 from store.model.memory import Audience, FilePush
-from store.write_back.files import list_changes, read_text
+from store.write_back.files import OWN_FOLDER, list_changes, read_text
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -76,7 +76,7 @@ class SkillPlan:
 
 def find_skill_file(agent: str) -> Path:
     home = config_folder("opencode") if agent == "opencode" else agent_home(agent)
-    return home / _SKILL_FOLDERS[agent] / "backscroll" / "SKILL.md"
+    return home / _SKILL_FOLDERS[agent] / OWN_FOLDER / "SKILL.md"
 
 
 def list_installed_agents() -> list[str]:
