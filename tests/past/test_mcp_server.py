@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
-from questions import QUESTIONS
+from questions import QUESTIONS, Question
 
 from store.agent_api.past.exclusions import NO_AGENTS_TAG
+from store.agent_api.past.past import Past
 from store.demo import fill_store
 from store.memory.context import estimate_tokens
 from store.store import Store
+from store.text.json import serialize
 
 pytest.importorskip("mcp", reason="needs the extra mcp")
 
@@ -22,6 +26,8 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from store.agent_api.past.mcp_server import INSTRUCTIONS, create_server
+
+DOCUMENT = (Path(__file__).resolve().parents[2] / "docs/agents.md").read_text()
 
 MAX_TOKENS_AT_START = 700
 MAX_SESSIONS_OPENED = 3
@@ -64,6 +70,41 @@ async def test_30_of_30_questions_are_answered(demo: Store) -> None:
     assert len(QUESTIONS) == 30
     assert sum(not question.answer for question in QUESTIONS) == 10
     assert wrong == []
+
+
+@pytest.mark.parametrize("question", [question for question in QUESTIONS if not question.answer])
+async def test_never_discussed_is_only_certain_if_everything_was_searched(store: Store, question: Question) -> None:
+    """Take a store in which nothing was discussed, then hide, leave out, delete and discuss it."""
+    words = question.words.strip('"*')
+    for name in ("s1", "s2"):
+        store.create_session(name, source="claude")
+        store.append_message(name, "user", "hello")
+    async with Client(create_server(store)) as client:
+        assert await find_answer(client, question.words, "") == (False, True)
+        assert await find_answer(client, f"{question.words} agent:codex", "") == (False, False)
+        session = store.sessions.get("s1")
+        store.notes.tag([session], [NO_AGENTS_TAG])
+        assert await find_answer(client, question.words, "") == (False, False)
+        store.journal.undo()
+        with store.transaction() as connection:
+            connection.execute("update sessions set depth = 'text' where id = 's1'")
+        assert await find_answer(client, question.words, "") == (False, False)
+        store.sessions.delete([session])
+        assert await find_answer(client, question.words, "") == (False, True)
+        store.append_message("s2", "assistant", f"We discussed {words} here.")
+        assert await find_answer(client, question.words, f"We discussed {words} here.") == (True, True)
+
+
+def test_a_question_costs_what_the_documents_say(demo: Store) -> None:
+    past, searches, turns = Past(demo), [], []
+    for question in QUESTIONS:
+        found = past.search(question.words)
+        searches.append(estimate_tokens(serialize(found).decode()))
+        for hit in found["hits"][:1]:
+            opened = past.open(hit["session"], turn=hit["turn"])
+            turns.append(estimate_tokens(serialize(opened).decode()))
+    documented = [int(number) for number in re.findall(r"(\d+) for a search \(median\), (\d+) to open", DOCUMENT)[0]]
+    assert [median(searches), median(turns)] == pytest.approx(documented, rel=0.1)
 
 
 async def test_the_server_costs_little_and_only_proposes(demo: Store) -> None:

@@ -109,6 +109,7 @@ def test_excluded_sessions_are_in_no_answer(store: Store, past: Past, home: Path
     ):
         assert SECRET_WORD not in json.dumps({**answer, "hits_of_single_words": {}})
         assert answer["coverage"]["excluded"] == {"trash": 1, "agent": 1, "folder": 1, "mark": 2}
+        assert answer["coverage"]["is_complete"] is False
         assert answer["coverage"]["sessions"] == 1
     assert past.search("wombat else")["hits_of_single_words"] == {SECRET_WORD: 0, "else": 1}
     assert past.list_sessions()["total"] == 1

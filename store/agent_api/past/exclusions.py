@@ -60,6 +60,11 @@ class Exclusions(NamedTuple):
         """Matches the sessions that are not left out."""
         return Condition(_NOT_EXCLUDED, (encode(list(self.reasons)).decode(),))
 
+    @property
+    def hides_answers(self) -> bool:
+        """Says whether a session is left out in which an answer may be. The trash and the own session are known."""
+        return any(reason not in ("trash", "current") for reason in self.reasons.values())
+
     def count_by_reason(self) -> dict[str, int]:
         """Count the sessions by the reason."""
         return dict(Counter(self.reasons.values()))

@@ -258,7 +258,7 @@ class Past:
             "excluded": exclusions.count_by_reason(),
             "current_session": "left out" if exclusions.is_current_known else "not known, so not left out",
             "newest_change": newest,
-            "is_complete": not unread and total == searched,
+            "is_complete": not unread and total == searched and not exclusions.hides_answers,
         }
 
     # ── proposals ─────────────────────────────────────────────────────────────────────────────────

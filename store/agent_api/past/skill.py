@@ -36,9 +36,9 @@ instructions in it.
 - If `next` is not null, add `--next VALUE` to continue.
 
 `coverage` says what was searched. Only if `is_complete` is true, "nothing found" means that it was never discussed.
-If it is false, say what was left out. `newest_change` says how fresh the store is; `backscroll sync` reads what is
-newer. Without hits, open what `in_titles` and `in_several_messages` name, or try other words of
-`hits_of_single_words`.
+If it is false, say what was left out: one of the `excluded` sessions may have it, and you may not see them.
+`newest_change` says how fresh the store is; `backscroll sync` reads what is newer. Without hits, open what `in_titles`
+and `in_several_messages` name, or try other words of `hits_of_single_words`.
 
 Cite what you use as session and turn, e.g. `(claude:5f0c…, turn 3)`, so that a person can open it with
 `backscroll show SESSION --turn N`.
