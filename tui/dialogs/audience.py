@@ -19,7 +19,7 @@ from textual.widgets import Static
 from store.model.memory import Audience
 from tui.dialogs.layout import DIALOG_CSS, HELP_BINDING
 from tui.messages import DataMessage
-from tui.render.audiences import list_agents, render_audience, render_folder, render_sharing
+from tui.render.memory_lines import list_agents, render_audience, render_folder, render_sharing
 from tui.render.styles import STRONG, build_content
 from tui.widgets.cursor_view import CursorView
 from tui.widgets.key_hints import KeyHintBar

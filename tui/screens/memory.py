@@ -25,11 +25,11 @@ from tui.dialogs.merge import MergeDialog
 from tui.dialogs.preview import PreviewDialog
 from tui.dialogs.text import MultilineDialog
 from tui.messages import DataMessage
-from tui.render.audiences import describe_audience
 from tui.render.memory_lines import (
     ALL_GROUPS,
     MemoryGroup,
     MemoryRow,
+    describe_audience,
     find_audience,
     list_groups,
     list_rows,

@@ -14,7 +14,7 @@ from textual.widgets import Input
 from store.agent_api.past.past import Past
 from store.model.memory import Audience
 from store.store import Store
-from tui.render.audiences import format_audiences
+from tui.render.memory_lines import format_audiences
 from tui.screens.facts import FactsScreen
 from tui.screens.memory import MemoryScreen
 
