@@ -42,6 +42,11 @@ def facts() -> None:
 @with_store
 def push_edited_facts(store: Store, _: object) -> None:
     """Push into the folders that want it, after a command that may have edited facts."""
+    push_automatically(store)
+
+
+def push_automatically(store: Store) -> None:
+    """Push into the folders that want edited facts at once, and say what was done."""
     plan = store.shared_facts.push_automatically()
     for file in plan.changed if plan else ():
         output.notify(f"Pushed to {file.path}.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +109,8 @@ class MemoryFiles:
         lines = [line for line in file.lines if number is None or line.number <= number <= line.last_number]
         if number is not None and not lines:
             raise NotFound(f"{path} has no fact on line {number}.")
-        blamed = tuple(map(self._blame_push, blame_lines(self._store, file, lines), repeat(self._load_pushed(file))))
+        pushed = self._load_pushed(file)
+        blamed = tuple(_blame_push(found, pushed) for found in blame_lines(self._store, file, lines))
         uses = [
             use for listed in self.list_files([Path(file.path).parent]) for use in listed.uses if listed.file == file
         ]
@@ -124,11 +124,6 @@ class MemoryFiles:
         row = self._store.row("select lines from memory_blocks where path = ?", file.path)
         return {line: fact for fact, line in decode(row[0])} if row else {}
 
-    @staticmethod
-    def _blame_push(blamed: BlamedLine, pushed: Mapping[str, int]) -> BlamedLine:
-        fact = pushed.get(blamed.line.text)
-        return replace(blamed, origin=LineOrigin("fact", fact=fact), earlier=()) if fact else blamed
-
     def read(self, path: Path) -> MemoryFile:
         """Read one memory file. A link may lead anywhere in its project; that of a person, in the home folder."""
         full = Path(os.path.abspath(path.expanduser()))
@@ -139,6 +134,12 @@ class MemoryFiles:
         if not file.is_readable:
             raise Unreadable(file.problem)
         return file
+
+
+def _blame_push(blamed: BlamedLine, pushed: Mapping[str, int]) -> BlamedLine:
+    """Return the blame of a line that was pushed from here, if it was."""
+    fact = pushed.get(blamed.line.text)
+    return replace(blamed, origin=LineOrigin("fact", fact=fact), earlier=()) if fact else blamed
 
 
 def stamp_paths(paths: Iterable[str]) -> tuple[tuple[int, int, int] | None, ...]:

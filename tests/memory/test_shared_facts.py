@@ -352,6 +352,9 @@ def test_a_folder_can_get_edited_facts_at_once(store: Store, home: Path, project
     assert "- Use two spaces.\n" in (project / "AGENTS.md").read_text()
     assert not (other / "AGENTS.md").exists()
     assert cli("facts", "list").err == ""
+    arguments = (str(facts[1]), "--agent", "codex", "--folder", str(project))
+    assert cli("memory", "unshare", *arguments).err == f"Pushed to {project}/AGENTS.md.\n"
+    assert cli("memory", "share", *arguments).err == f"Pushed to {project}/AGENTS.md.\n"
 
 
 def test_a_pushed_line_is_blamed_to_its_fact(store: Store, project: Path, facts: list[int]) -> None:

@@ -277,7 +277,7 @@ def _render_blame(blame: FileBlame, now: datetime) -> Iterator[Content]:
 
 def _format_ago(at: str, now: datetime) -> str:
     age = format_age(at, now)
-    return f", {age}" if age == "now" else f", {age} ago"
+    return f", {age} ago" if age[:-1].isdigit() else f", {age}"
 
 
 def _describe_origin(origin: LineOrigin, now: datetime) -> list[StyledText]:
@@ -316,7 +316,7 @@ def render_pull_plan(plan: PullPlan) -> list[RenderedLine]:
     for edit in plan.edits:
         lines += [Content(""), *_render_line_edit(edit)]
     if plan.conflicts:
-        advice = "Edited here and there. Run `backscroll memory pull --take here` or `--take there`."
+        advice = "Edited here and there. Press h to keep the texts here, or t to take those of the files."
         lines += [Content(""), build_content([(advice, WARNING)])]
     return lines or [build_content([("Nothing was edited by hand.", MUTED)])]
 

@@ -61,7 +61,22 @@ def _fact_binding(keys: str, action: str, label: str, tooltip: str, *, show: boo
     return Binding(keys, action, label, id=f"facts.{action}", tooltip=tooltip, show=show)
 
 
-class FactEditScreen(FilteredTableScreen):
+class AutoPushScreen(FilteredTableScreen):
+    """Is a screen with edits of facts, which reach the memory files of some folders at once."""
+
+    @threaded(group="push")
+    def push_automatically(self) -> None:
+        """Push into the folders that want edited facts at once. Usually there are none."""
+        try:
+            plan = self._store.shared_facts.push_automatically()
+        except StoreError as error:
+            self.app.call_from_thread(self.app.show_error, error)
+            return
+        for problem in plan.problems if plan else ():
+            self.app.call_from_thread(self.app.show_error, BadValue(problem))
+
+
+class FactEditScreen(AutoPushScreen):
     """Edits the facts that a subclass selects."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -121,18 +136,7 @@ class FactEditScreen(FilteredTableScreen):
     def _notify_done(self, notice: str) -> None:
         self.notify(notice, timeout=3, markup=False)
         self.clear_marks()
-        self._push_automatically()
-
-    @threaded(group="push")
-    def _push_automatically(self) -> None:
-        """Push into the folders that want edited facts at once. Usually there are none."""
-        try:
-            plan = self._store.shared_facts.push_automatically()
-        except StoreError as error:
-            self.app.call_from_thread(self.app.show_error, error)
-            return
-        for problem in plan.problems if plan else ():
-            self.app.call_from_thread(self.app.show_error, BadValue(problem))
+        self.push_automatically()
 
     def _notify_after(self, notice: str) -> Callable[[str | None], None]:
         def finish(typed: str | None) -> None:

@@ -253,9 +253,9 @@ class FactsScreen(FactEditScreen):
 
         def finish(audiences: list[Audience] | None) -> None:
             if audiences is not None:
-                self._store.shared_facts.set_audiences([row.fact.id for row in rows], audiences)
-                self.notify(
-                    "Changed who gets it. Press M, then P to write the files, u to undo.", timeout=4, markup=False
+                self._run_edit(
+                    lambda: self._store.shared_facts.set_audiences([row.fact.id for row in rows], audiences),
+                    "Changed who gets it. Press M, then P to write the files, u to undo.",
                 )
 
         text = one_line(rows[0].fact.text, 500) if len(rows) == 1 else f"{len(rows):,} facts"

@@ -23,6 +23,7 @@ from store.text.sanitize import one_line
 from tui.dialogs.audience import MAX_FOLDERS, AudienceDialog
 from tui.dialogs.merge import MergeDialog
 from tui.dialogs.preview import PreviewDialog
+from tui.dialogs.pull import PullDialog
 from tui.dialogs.text import MultilineDialog
 from tui.messages import DataMessage
 from tui.render.memory_lines import (
@@ -35,15 +36,13 @@ from tui.render.memory_lines import (
     list_rows,
     render_budget,
     render_memory_page,
-    render_pull_plan,
     render_push_plan,
 )
 from tui.render.session_lines import abbreviate_home
 from tui.render.styles import FAINT, MUTED, STRONG, build_content
 from tui.render.viewport import RenderedLine
-from tui.screens.fact_edits import FACT_EXISTS, ONE_LINE_NOTE
+from tui.screens.fact_edits import FACT_EXISTS, ONE_LINE_NOTE, AutoPushScreen
 from tui.screens.store_screen import Clock
-from tui.screens.table_screen import FilteredTableScreen
 from tui.widgets.filter_line import FilterLine
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.pane_row import PaneRow, make_pane
@@ -66,7 +65,7 @@ def _binding(keys: str, action: str, label: str, tooltip: str, *, show: bool = T
     return Binding(keys, action, label, id=f"memory.{action}", tooltip=tooltip, show=show)
 
 
-class MemoryScreen(FilteredTableScreen):
+class MemoryScreen(AutoPushScreen):
     AUTO_FOCUS = "MemoryTable"
     DEFAULT_CSS = """
     MemoryScreen {
@@ -296,12 +295,14 @@ class MemoryScreen(FilteredTableScreen):
             self.app.show_error(error)
         else:
             self.notify(notice, timeout=3, markup=False)
+            self.push_automatically()
         self.load()
 
     def _done(self, notice: str) -> Callable[[object], None]:
         def finish(answer: object) -> None:
             if answer is not None and answer is not False:
                 self.notify(notice, timeout=3, markup=False)
+                self.push_automatically()
                 self.load()
 
         return finish
@@ -412,14 +413,8 @@ class MemoryScreen(FilteredTableScreen):
     def action_pull(self) -> None:
         if not self.app.can_edit(self._store):
             return
-        plan = self._store.shared_facts.plan_pull()
-
-        def preview() -> tuple[Sequence[RenderedLine], bool]:
-            nonlocal plan
-            plan = self._store.shared_facts.plan_pull()
-            return render_pull_plan(plan), bool(plan.edits) and not plan.conflicts
-
-        dialog = PreviewDialog("Edits by hand in memory files", preview, lambda: self._store.shared_facts.pull(plan))
+        shared = self._store.shared_facts
+        dialog = PullDialog("Edits by hand in memory files", shared.plan_pull, shared.pull)
         self.app.push_screen(dialog, self._done("Pulled. Press u to undo."))
 
     def action_accept(self) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 import click
 
 from store.cli import output
-from store.cli.facts import fact_numbers_argument
+from store.cli.facts import fact_numbers_argument, push_automatically
 from store.cli.lazy_group import ListGroup
 from store.cli.memory.memory_json import (
     blame_to_json,
@@ -165,6 +165,7 @@ def share(store: Store, numbers: tuple[int, ...], agent: str, folder: Path | Non
     `memory push` writes the files.
     """
     store.shared_facts.share(numbers, _choose_audience(agent, folder))
+    push_automatically(store)
 
 
 @memory.command()
@@ -178,6 +179,7 @@ def unshare(store: Store, numbers: tuple[int, ...], agent: str, folder: Path | N
     `memory push` takes them out of the files.
     """
     store.shared_facts.unshare(numbers, _choose_audience(agent, folder))
+    push_automatically(store)
 
 
 def _choose_audience(agent: str, folder: Path | None) -> Audience:

@@ -215,11 +215,29 @@ async def test_edits_by_hand_are_pulled(store: Store, project: Path) -> None:
         await one.wait_until(lambda: store.facts.get(1).text == "Staging is on port 9100.")
 
 
+@pytest.mark.parametrize(("key", "text"), [("h", "Staging is gone."), ("t", "Staging is on port 9100.")])
+async def test_what_was_edited_here_and_there_is_decided(store: Store, project: Path, key: str, text: str) -> None:
+    store.shared_facts.share([1], Audience("codex", str(project)))
+    store.shared_facts.push(store.shared_facts.plan_push())
+    path = project / "AGENTS.md"
+    path.write_text(path.read_text().replace("8443", "9100"))
+    store.facts.edit(1, "Staging is gone.")
+    async with open_screen(store, MemoryScreen(store, now), NARROW) as one:
+        await one.wait_for_text("Staging is gone.")
+        await one.press("L")
+        await one.wait_for_text("here:  Staging is gone.", "there: Staging is on port 9100.", "Press h to keep")
+        await one.press("y", key)
+        await one.wait_for_text("Pulled.")
+        assert store.facts.get(1).text == text
+        assert store.shared_facts.plan_pull().edits == ()
+
+
 async def test_proposals_are_accepted_edited_and_rejected(store: Store, project: Path) -> None:
     Past(store).propose_fact("Second")
     Past(store).propose_fact("Third")
     async with open_screen(store, MemoryScreen(store, now)) as one:
         await one.wait_for_text("Proposed by claude-code", "Reason: said so", "Proof: s1, turn 1")
+        assert " ago" not in one.text  # a date is no age
         await one.press("y")
         await one.wait_until(lambda: [fact.text for fact in store.facts.current()][-1] == "The linter is ruff.")
         await one.wait_for_text("Proposed by an agent")
