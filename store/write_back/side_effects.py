@@ -55,12 +55,11 @@ def refuse_prevented_change(connection: sqlite3.Connection, triggers: Sequence[s
 
 def refuse_side_effects(counter: Counter[Operation], changes: Iterable[RowChange], triggers: Sequence[str]) -> None:
     """Raise Refused if other rows changed than planned."""
-    planned = Counter(_operation(change) for change in changes)
-    if counter == planned:
-        return
     unplanned = Counter[str]()
-    for (table, _), rows in (counter - planned).items():
+    for (table, _), rows in (counter - Counter(_operation(change) for change in changes)).items():
         unplanned[table] += rows
+    if not unplanned:
+        return
     also = ", ".join(f"{rows} of {table}" for table, rows in sorted(unplanned.items()))
     raise Refused(_describe_effect(f"would also change other rows ({also})", triggers))
 

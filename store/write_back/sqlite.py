@@ -107,6 +107,9 @@ class DatabaseRows(ABC):
     def columns(self, table: str) -> list[str]:
         return [name for name, _ in self._cached_columns(table)]
 
+    def has_primary_key(self, table: str) -> bool:
+        return any(position for _, position in self._cached_columns(table))
+
     def primary_key(self, table: str) -> list[str]:
         """Return the columns of the primary key in order; all columns if the table has none."""
         by_position = sorted(self._cached_columns(table), key=lambda column: column[1])

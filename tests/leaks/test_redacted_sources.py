@@ -147,6 +147,67 @@ def test_the_search_index_of_an_agent_forgets_the_value(store: Store, pingu: Pat
     assert digest_files(pingu.parent) == before
 
 
+@pytest.mark.parametrize("has_trigger", [False, True])
+def test_a_search_index_with_its_own_texts_is_redacted(store: Store, pingu: Path, has_trigger: bool) -> None:
+    """Copilot keeps one."""
+    index = "create virtual table said using fts5(content, turn unindexed);"
+    fill = "insert into said (content, turn) select user_message, id from turns;"
+    trigger = """
+        create trigger turns_changed after update on turns begin
+            update said set content = new.user_message where turn = new.id;
+        end;
+    """
+    with closing(sqlite3.connect(pingu)) as database:
+        database.executescript(index + fill + trigger * has_trigger)
+    make_old(pingu)
+    sync_paths(store, pingu)
+    before = digest_files(pingu.parent)
+    report = redact(store, scan(store)["groq-key"].fingerprint)
+    assert report.left == ()
+    assert find_in_files([pingu], GROQ_KEY) == []
+    with closing(sqlite3.connect(pingu)) as database:
+        database.execute("insert into said (said, rank) values ('integrity-check', 1)")
+        assert database.execute("select count(*) from said('redacted')").fetchone() == (1,)
+    assert undo(store, report.id).left == ()
+    assert digest_files(pingu.parent) == before
+
+
+def test_a_table_without_a_key_is_redacted(store: Store, pingu: Path) -> None:
+    execute_sql(pingu, "create table log (line text)")
+    execute_sql(pingu, "insert into log values (?)", [(f"a {GROQ_KEY}",), (f"b {GROQ_KEY}",), ("other",)])
+    make_old(pingu)
+    sync_paths(store, pingu)
+    before = digest_files(pingu.parent)
+    report = redact(store, scan(store)["groq-key"].fingerprint)
+    assert report.left == ()
+    assert find_in_files([pingu], GROQ_KEY) == []
+    execute_sql(pingu, "insert into log values ('from the agent')")
+    make_old(pingu)
+    assert undo(store, report.id).left == ()
+    with closing(sqlite3.connect(pingu)) as database:
+        lines = [line for (line,) in database.execute("select line from log")]
+    assert lines == [f"a {GROQ_KEY}", f"b {GROQ_KEY}", "other", "from the agent"]
+    assert digest_files(pingu.parent) != before
+
+
+def test_a_damaged_database_with_a_value_is_named_as_left(store: Store, pingu: Path) -> None:
+    """A scan reads what it can. A database in which SQLite finds damage is not changed."""
+    sync_paths(store, pingu)
+    execute_sql(pingu, "create table zebras (a)")
+    with closing(sqlite3.connect(pingu)) as database:
+        ((page,),) = database.execute("select rootpage from sqlite_master where name = 'zebras'")
+        ((size,),) = database.execute("pragma page_size")
+    with pingu.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    make_old(pingu)
+    before = digest_files(pingu.parent)
+    report = redact(store, scan(store)["groq-key"].fingerprint)
+    assert [place.path for place in report.left] == [str(pingu)]
+    assert [item.reason for item in report.not_scanned if item.path == str(pingu)]
+    assert digest_files(pingu.parent) == before
+
+
 def test_a_database_that_is_open_is_left(store: Store, pingu: Path) -> None:
     sync_paths(store, pingu)
     fingerprint = scan(store)["groq-key"].fingerprint

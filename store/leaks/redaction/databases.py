@@ -12,6 +12,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any, NamedTuple
@@ -40,14 +41,21 @@ from store.write_back.sqlite import (
 _NONCE_BYTES = 12
 _ROWS_PER_CHECK = 500
 _SELECT_TABLES = """
-    select name from sqlite_master where type = 'table' and name not like 'sqlite\\_%' escape '\\'
+    select name from sqlite_master as tables where type = 'table' and name not like 'sqlite\\_%' escape '\\'
         and sql like 'create table%' and not exists (
             select 1 from sqlite_master as indexes where indexes.sql like 'create virtual table%'
-                and substr(sqlite_master.name, 1, length(indexes.name) + 1) = indexes.name || '_')
+                and substr(tables.name, 1, length(indexes.name) + 1) = indexes.name || '_'
+                and not (indexes.sql like '% using fts%' and tables.name = indexes.name || '_content'))
 """
-"""Leaves out search indexes and the tables in which they keep their words."""
+"""Leaves out the tables in which search indexes keep their words, but not those in which some keep texts."""
 
-_SELECT_SEARCH_INDEXES = "select name from sqlite_master where type = 'table' and sql like 'create virtual table%'"
+_SELECT_SEARCH_INDEXES = """
+    select name, name || '_content' in (select name from sqlite_master) from sqlite_master
+    where type = 'table' and sql like 'create virtual table%'
+"""
+"""Selects each index, and whether it keeps texts."""
+
+_ROW_NUMBER = "rowid"
 _SELECT_FREE_ROWIDS = """
     select name from pragma_table_list as tables where schema = 'main' and type = 'table' and wr = 0
         and name not like 'sqlite\\_%' escape '\\' and not exists (
@@ -79,7 +87,7 @@ def find_cells(path: Path, replacer: Replacer) -> tuple[list[FoundCell], list[st
     fixed: list[str] = []
     with open_rows(str(path)) as rows:
         for (table,) in rows.connection.execute(_SELECT_TABLES).fetchall():
-            keys = rows.primary_key(table)
+            keys = _list_keys(rows, table)
             for cell in _read_cells(rows, table, keys, replacer):
                 if cell.cell.column in keys:
                     fixed.append(f"{table}.{cell.cell.column}")
@@ -88,13 +96,20 @@ def find_cells(path: Path, replacer: Replacer) -> tuple[list[FoundCell], list[st
     return found, sorted(set(fixed))
 
 
+def _list_keys(rows: SqliteRows, table: str) -> list[str]:
+    """Return the columns by which a row is found. A table without a key has only the numbers of its rows."""
+    return rows.primary_key(table) if rows.has_primary_key(table) else [_ROW_NUMBER]
+
+
 def _read_cells(rows: SqliteRows, table: str, keys: Sequence[str], replacer: Replacer) -> Iterator[FoundCell]:
     columns = rows.columns(table)
-    cursor = rows.connection.execute(f"select {', '.join(map(quote_name, columns))} from {quote_name(table)}")
+    names = list(dict.fromkeys([*columns, *keys]))
+    cursor = rows.connection.execute(f"select {', '.join(map(quote_name, names))} from {quote_name(table)}")
     while batch := cursor.fetchmany(_ROWS_PER_CHECK):
         for row in batch:
-            named = dict(zip(columns, row, strict=True))
-            for name, value in named.items():
+            named = dict(zip(names, row, strict=True))
+            for name in columns:
+                value = named[name]
                 data = to_bytes(value)
                 if data and replacer.may_contain(data) and replacer.find(data):
                     yield FoundCell(Cell(table, name, {key: named[key] for key in keys}), data, value)
@@ -116,9 +131,17 @@ def write_changes(path: Path, changes: Sequence[RowChange]) -> None:
     refuse_while_open(str(path))
     status = path.stat()
     if changes:
-        swap_rows(str(path), merge_changes(changes), exclusive=True)
+        swap_rows(str(path), _order_changes(path, merge_changes(changes)), exclusive=True)
     scrub(path)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _order_changes(path: Path, changes: Sequence[RowChange]) -> list[RowChange]:
+    """Put the texts of search indexes last. They are not compared, because a trigger may have replaced them before."""
+    with _open(path) as database:
+        texts = {f"{index}_content" for index, _ in _list_search_indexes(database)}
+    in_tables = [change for change in changes if change.table not in texts]
+    return in_tables + [replace(change, before={}) for change in changes if change.table in texts]
 
 
 def scrub(path: Path) -> None:
@@ -129,9 +152,10 @@ def scrub(path: Path) -> None:
     status = path.stat()
     try:
         with _open(path) as database:
-            for index in _list_search_indexes(database):
+            for index, has_texts in _list_search_indexes(database):
+                name, command = quote_name(index), "rebuild" if has_texts else "optimize"
                 with suppress(sqlite3.Error):  # another kind of virtual table has no such command
-                    database.execute(f"insert into {quote_name(index)} ({quote_name(index)}) values ('optimize')")
+                    database.execute(f"insert into {name} ({name}) values ('{command}')")
             if _keeps_rowids(database, path):
                 database.execute("vacuum")
             database.execute("pragma wal_checkpoint(truncate)").fetchall()
@@ -164,8 +188,8 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
         yield database
 
 
-def _list_search_indexes(database: sqlite3.Connection) -> list[str]:
-    return [name for (name,) in database.execute(_SELECT_SEARCH_INDEXES).fetchall()]
+def _list_search_indexes(database: sqlite3.Connection) -> list[tuple[str, bool]]:
+    return database.execute(_SELECT_SEARCH_INDEXES).fetchall()
 
 
 def _keeps_rowids(database: sqlite3.Connection, path: Path) -> bool:

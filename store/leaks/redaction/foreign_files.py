@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 CHANGED_SINCE = "It was changed since, so {} of its values could not be restored."
 
-
-HAS_RESIDUE = "Its free pages still have a value. Let its agent, or `sqlite3 FILE vacuum`, rewrite it."
+HAS_RESIDUE = (
+    "Its free pages, or a search index, still have a value. Let its agent, or `sqlite3 FILE vacuum`, rewrite it."
+)
 
 
 class ForeignRedaction:
