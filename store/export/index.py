@@ -24,17 +24,17 @@ Row = tuple[str, str, str, str]
 
 
 def format_index(
-    options: ExportOptions, sessions: Sequence[Session], written: Sequence[WrittenExport]
+    options: ExportOptions, sessions: Sequence[Session], titles: Sequence[str], written: Sequence[WrittenExport]
 ) -> tuple[str, str]:
     """Return the name and the content of an index in the format of the sessions, or in JSON."""
     rows: list[Row] = [
         (
-            session.describe(source_label(session.source)) or "Untitled conversation",
+            title,
             export.path.name if export.path else "",
             source_label(session.source),
             format_time(session.created_at),
         )
-        for session, export in zip(sessions, written, strict=True)
+        for session, title, export in zip(sessions, titles, written, strict=True)
     ]
     if options.format == "html":
         return "index.html", _format_html(rows)

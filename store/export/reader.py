@@ -25,6 +25,7 @@ from store.export.document import (
     format_time,
 )
 from store.export.options import ExportOptions
+from store.export.titles import check_title
 from store.formats.exit_code import find_exit_code
 from store.formats.file_changes import ChangedLine, FileChange, find_changes, find_command
 from store.leaks.gate import LeakGate
@@ -145,7 +146,7 @@ class DocumentReader:
         return Document(
             session,
             number,
-            mask(session.describe(agent)) or "Untitled conversation",
+            check_title(self.store, session, self.gate),
             agent,
             tuple((label, mask(value)) for label, value in details if value),
             tuple(map(mask, self.store.notes.tags(session))),

@@ -26,6 +26,7 @@ from store.export.raw import write_raw
 from store.export.reader import DocumentReader
 from store.export.receipt import NO_DIGEST, build_receipt
 from store.export.session_json import end_session_json, write_session_json
+from store.export.titles import check_title, mask_title
 from store.leaks.gate import open_gate
 from store.text.validate import decode, utc_timestamp
 
@@ -45,7 +46,6 @@ class WrittenExport:
     "Describes an export that was written."
 
     session_id: str
-    title: str
     path: Path | None
     "Is None for stdout."
     size: int
@@ -128,7 +128,7 @@ def export_to_file(
         if options.format == "raw":
             with create_file(path.with_name(path.name + RECEIPT_SUFFIX), replace=replace) as receipt_file:
                 receipt_file.write(format_receipt(receipt))
-    return WrittenExport(session.id, session.title, path, size, receipt)
+    return WrittenExport(session.id, path, size, receipt)
 
 
 def export_to_stream(store: Store, session: Session, options: ExportOptions, stream: IO[bytes]) -> WrittenExport:
@@ -138,7 +138,7 @@ def export_to_stream(store: Store, session: Session, options: ExportOptions, str
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         shutil.copyfileobj(file, stream, _COPY_BYTES)
-    return WrittenExport(session.id, session.title, None, size, receipt)
+    return WrittenExport(session.id, None, size, receipt)
 
 
 def export_to_folder(
@@ -149,7 +149,8 @@ def export_to_folder(
 
     check_options(options)
     names = _name_files(sessions, FILE_SUFFIXES[options.format])
-    index_name, _ = format_index(options, [], [])
+    titles = _check_titles(store, sessions, options)
+    index_name, _ = format_index(options, [], [], [])
     if not replace:
         for name in [index_name, *names]:
             if (folder / name).exists():
@@ -163,8 +164,19 @@ def export_to_folder(
         for session, name in zip(sessions, names, strict=True)
     ]
     with create_file(folder / index_name, replace=replace) as file:
-        file.write(format_index(options, sessions, written)[1].encode("utf-8", "replace"))
+        file.write(format_index(options, sessions, titles, written)[1].encode("utf-8", "replace"))
     return written
+
+
+def _check_titles(store: Store, sessions: Sequence[Session], options: ExportOptions) -> list[str]:
+    """Return the titles as they may be in an index. It has them even where the exports themselves have none."""
+    gate = open_gate(store, options.leaks)
+    titles = []
+    for session in sessions:
+        gate.place = f"the title of {session.id}"
+        titles.append(check_title(store, session, gate))
+    gate.finish()
+    return titles
 
 
 def format_receipt(receipt: dict[str, Any]) -> bytes:
@@ -173,9 +185,9 @@ def format_receipt(receipt: dict[str, Any]) -> bytes:
     return json.dumps(receipt, separators=(",", ":")).encode() + b"\n"
 
 
-def suggest_name(session: Session, options: ExportOptions) -> str:
-    """Return a name for the file of a session that every file system takes."""
-    title = _UNSAFE.sub("-", session.title[:60]).strip("-.").lower()
+def suggest_name(store: Store, session: Session, options: ExportOptions) -> str:
+    """Return a name for the file of a session that every file system takes. It has no leak."""
+    title = _UNSAFE.sub("-", mask_title(store, session)[:60] if session.title else "").strip("-.").lower()
     return (title or _UNSAFE.sub("-", session.id[:80]).strip("-.") or "session") + FILE_SUFFIXES[options.format]
 
 

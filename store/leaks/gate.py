@@ -81,6 +81,12 @@ class LeakGate:
                 position = end
         return "".join([*pieces, text[position:]])
 
+    def check_beginning(self, text: str, whole: str) -> str:
+        """Return the beginning of a longer text as it may leave the store. A secret with which it ends is completed."""
+        found = self._scanner.scan(whole[: len(text) + MAX_SECRET_BYTES], with_overlaps=True)
+        ends = [match.end for match in found if match.start < len(text) < match.end]
+        return self.check(whole[: max(ends)] if ends else text)
+
     def check_json(self, value: Json, name: str = "") -> Json:
         """Return a JSON value with every text in it checked, also the names of fields."""
         match value:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from command_line import CommandLine
@@ -13,7 +15,8 @@ from documents.export_sample import add_export_session
 from store.errors import LeaksFound, ScanFailed
 from store.export.options import FILE_SUFFIXES, ExportFormat, ExportOptions
 from store.export.verification import verify_file
-from store.export.writing import export_to_file, export_to_folder
+from store.export.writing import export_to_file, export_to_folder, suggest_name
+from store.leaks.gate import LeakPolicy
 from store.leaks.rule_table import RULES, RULES_BY_ID
 from store.leaks.rules import Tier
 from store.leaks.scanner import Scanner
@@ -124,6 +127,48 @@ def test_a_folder_is_refused_too(store: Store, tmp_path: Path) -> None:
     with pytest.raises(LeaksFound):
         export_to_folder(store, sessions, ExportOptions("html"), tmp_path / "out")
     assert not list((tmp_path / "out").glob("leaky*"))
+
+
+@pytest.mark.parametrize("export_format", FORMATS)
+def test_no_index_and_no_name_of_a_file_has_a_leak_of_a_title(
+    store: Store, tmp_path: Path, export_format: ExportFormat
+) -> None:
+    """Raw records and JSON need not have the title of the session at all."""
+    sessions = [add_export_session(store), add_leaky_session(store, "title")]
+    with pytest.raises(LeaksFound) as refusal:
+        export_to_folder(store, sessions, ExportOptions(export_format), tmp_path / "out")
+    assert refusal.value.leaks == [f"{RULE.id} {RULE.prefix}••••••••: the title of leaky"]
+    assert not (tmp_path / "out").exists()
+    options = ExportOptions(export_format, leaks="redact")
+    export_to_folder(store, sessions, options, tmp_path / "out")
+    for path in (tmp_path / "out").iterdir():
+        assert TOKEN not in path.read_text(), path.name
+    (index,) = (tmp_path / "out").glob("index.*")
+    assert f"redacted: {RULE.id}" in index.read_text().replace("\\", "")
+    for policy in get_args(LeakPolicy):
+        name = suggest_name(store, sessions[1], ExportOptions(export_format, leaks=policy))
+        assert name.startswith(f"the-key-is-redacted-{RULE.id}-1-now.")
+
+
+@pytest.mark.parametrize("export_format", ["markdown", "html", "atif"])
+def test_a_title_that_ends_within_a_leak_has_none_of_it(
+    store: Store, tmp_path: Path, export_format: ExportFormat
+) -> None:
+    start = "word " * 38
+    session = store.sessions.create("cut")
+    prompt, answer = Text(f"{start}\n {TOKEN} is the key"), Text("Done.")
+    store.chains.append(session.key, [NewEntry(role="user", parts=(prompt,))])
+    store.chains.append(session.key, [NewEntry(role="assistant", parts=(answer,))])
+    session, path = store.sessions.get("cut"), tmp_path / "x"
+    assert TOKEN[:9] in session.title
+    assert TOKEN not in session.title
+    only_answer = ExportOptions(export_format, entry=1)
+    with pytest.raises(LeaksFound):
+        export_to_file(store, session, only_answer, path)
+    export_to_file(store, session, replace(only_answer, leaks="redact"), path)
+    assert TOKEN[:9] not in path.read_text()
+    assert verify_file(store, path)[2:] == (True, "same")
+    assert TOKEN[4:9].lower() not in suggest_name(store, session, only_answer)
 
 
 def test_a_receipt_says_what_was_masked_and_what_was_not_looked_for(

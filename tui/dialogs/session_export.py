@@ -171,7 +171,7 @@ class SessionExportDialog(ModalScreen[str | None]):
             if typed is not None:
                 self.dismiss(typed.strip())
 
-        name = suggest_name(self._session, self._options)
+        name = suggest_name(self._store, self._session, self._options)
         self.app.push_screen(ExportPathDialog(self._store, self._session, self._options, f"~/{name}"), finish)
 
 

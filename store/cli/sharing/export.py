@@ -98,7 +98,7 @@ def _write(
     if len(sessions) > 1:
         return export_to_folder(store, sessions, options, path, replace=force)
     if path.is_dir():
-        path /= suggest_name(sessions[0], options)
+        path /= suggest_name(store, sessions[0], options)
     return [export_to_file(store, sessions[0], options, path, replace=force)]
 
 
