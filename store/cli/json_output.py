@@ -366,6 +366,7 @@ def redaction_preview_to_json(preview: RedactionPreview) -> JsonObject:
         "places": [_redaction_place_to_json(place) for place in preview.places],
         "count": preview.count,
         "backups": list(preview.backups),
+        "shared": list(preview.shared),
         "not_scanned": [item._asdict() for item in preview.not_scanned],
     }
 
@@ -378,6 +379,7 @@ def redaction_report_to_json(report: RedactionReport) -> JsonObject:
         "left": [_redaction_place_to_json(place) for place in report.left],
         "remaining": [leak_to_json(leak) for leak in report.remaining],
         "backups": list(report.backups),
+        "shared": list(report.shared),
         "not_scanned": [item._asdict() for item in report.not_scanned],
     }
 

@@ -220,6 +220,7 @@ def _show_preview(preview: RedactionPreview, as_json: bool) -> None:
     _notify_left(preview.problems)
     _notify_not_scanned(preview.not_scanned)
     _notify_backups(preview.backups)
+    _notify_shared(preview.shared)
 
 
 def _place_row(place: RedactionPlace) -> list[Span]:
@@ -234,6 +235,7 @@ def _print_report(report: RedactionReport) -> None:
     _notify_not_scanned(report.not_scanned)
     if verb == "redacted":
         _notify_backups(report.backups)
+        _notify_shared(report.shared)
         output.notify(f"To restore them, run `backscroll undo`. To forget them, `backscroll leaks forget {report.id}`.")
 
 
@@ -241,6 +243,13 @@ def _notify_left(places: Sequence[RedactionPlace]) -> None:
     for place in places:
         where = place.path or place.entry or place.session_id or place.field or ""
         output.notify(f"Left: {output.to_one_line(where)}. {place.problem}")
+
+
+def _notify_shared(session_ids: Sequence[str]) -> None:
+    if session_ids:
+        count = format_count(len(session_ids), "session")
+        names = f"{' '.join(session_ids[:_MAX_NAMED])}{' …' if len(session_ids) > _MAX_NAMED else ''}"
+        output.notify(f"Also in {count} shared with your team. Withdraw them: `backscroll team unshare {names}`.")
 
 
 def _notify_backups(backups: Sequence[str]) -> None:

@@ -155,7 +155,7 @@ class FileScan:
             line += buffer.count(b"\n", 0, cut)
             buffer, reported = buffer[cut:], max(end - cut, 0)
         if has_base64:
-            self.not_scanned.append(NotScanned(str(path), "has base64 content, which was not decoded"))
+            self.not_scanned.append(NotScanned(str(path), "base64 content"))
 
     def _find_in_chunk(self, buffer: bytes, reported: int, end: int, line: int) -> Iterator[FoundValue]:
         counted = 0
@@ -182,7 +182,7 @@ class FileScan:
         except StoreError as error:
             self.unreadable.append(NotScanned(str(path), str(error)))
         if has_opaque:
-            self.not_scanned.append(NotScanned(str(path), "has values that are not text"))
+            self.not_scanned.append(NotScanned(str(path), "values that are not text"))
 
     def _add(self, found: FoundValue, path: str, changed_at: str) -> None:
         fingerprint = compute_fingerprint(self._key, found.value)

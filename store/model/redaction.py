@@ -55,6 +55,8 @@ class RedactionPreview:
     "Lists what cannot be looked into: archives, base64 content, values that are not text."
     backups: tuple[str, ...]
     "Lists existing backups of this store and of agents' stores. They may hold the values, and are not changed."
+    shared: tuple[str, ...] = ()
+    "Lists sessions that were sent to a team. The copies of others may hold the values, and are not changed."
 
     @property
     def count(self) -> int:
@@ -91,6 +93,8 @@ class RedactionReport:
     backups: tuple[str, ...] = ()
     "Lists backups that may still hold the values."
     not_scanned: tuple[NotScanned, ...] = ()
+    shared: tuple[str, ...] = ()
+    "Lists sessions that were sent to a team, where copies may still hold the values."
 
     @property
     def left_count(self) -> int:

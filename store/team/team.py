@@ -6,7 +6,7 @@ Everything works without the server: sessions are shared and facts are edited he
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from os.path import expanduser
 from typing import TYPE_CHECKING
@@ -239,6 +239,16 @@ class Team:
         row = self._local.find_share_of(session_id) if self.is_member else None
         is_own = row is not None and row.machine == self._local.read_membership().machine
         return tuple(decode(row.audience)) if row and is_own else ()
+
+    def list_sent(self, session_ids: Collection[str]) -> tuple[str, ...]:
+        """Return which of these sessions this machine has sent to others and not withdrawn."""
+        if not self.is_member:
+            return ()
+        own = self._local.read_membership().machine
+        shares = self._local.list_shares("session is not null and sent_seq >= 0 and ended_at is null")
+        return tuple(
+            share.session for share in shares if share.session and share.machine == own and share.session in session_ids
+        )
 
     def comment(self, session: Session, text: str, entry_seq: int | None = None) -> Note:
         """Add a note that everybody who can read the session sees."""

@@ -31,6 +31,7 @@ import store.sync.engine  # noqa: F401  # must be loaded before a child gives up
 from store import sources
 from store.database import backup, connection, migrations, progress
 from store.errors import NotFound, StoreError, Unreadable
+from store.leaks.redaction import own_redaction
 from store.model.entry import Json
 from store.model.session import Session
 from store.store import Store
@@ -497,8 +498,9 @@ def die_while_pushing(report: Reporter, path: str, steps: int, undo: bool = Fals
 def die_while_redacting(report: Reporter, path: str, steps: int, undo: bool = False) -> None:
     """Redact the certain leaks, or undo that, and die before one of the statements or changes of a file.
 
-    Report the number of steps if there are fewer.
+    Each record is a batch of its own. Report the number of steps if there are fewer.
     """
+    own_redaction.BATCH_BYTES = 1
     counter = _die_before_statement(steps)
     with Store.open(path) as store:
         redactions = store.leaks.redactions

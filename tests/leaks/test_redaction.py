@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import CommandLine
@@ -25,9 +28,11 @@ from planted_secrets import (
 from store_integrity import find_faults
 
 from store.doctor import check_store
-from store.errors import NotFound, NothingToUndo, Refused
+from store.errors import NotFound, NothingToUndo, Refused, StoreError
 from store.leaks.found_values import read_found_values
-from store.model.entry import NewEntry, Text, Thinking, ToolCall, ToolResult
+from store.leaks.redaction import own_redaction
+from store.leaks.redaction.own_texts import TextWriter
+from store.model.entry import NewEntry, NewRecord, Text, Thinking, ToolCall, ToolResult
 from store.store import Store
 from store.sync.refresh import sync_known_stores
 
@@ -70,6 +75,74 @@ def test_no_place_of_our_store_keeps_the_value_and_an_undo_restores_all(store: S
     assert store.search.find(AWS_KEY)[1] > 0
     assert [finding.what for finding in check_store(store)] == []
     assert scan(store)["aws-access-key"].places
+
+
+def add_long_sessions(store: Store) -> None:
+    """Write sessions with the value in records, and in what is derived from them, at the end of a title, too."""
+    for name in ("one", "two", "three"):
+        session = store.sessions.create(name)
+        for number in range(4):
+            parts = (Text(f"{'Say' * 20 if number else 'Use'} {AWS_KEY} {number}"), Thinking("long " * 200))
+            raw = NewRecord(json.dumps({"text": f"{name} {number} uses {AWS_KEY}"}).encode())
+            entry = NewEntry(role="user" if number % 2 == 0 else "assistant", parts=parts, record=raw)
+            store.chains.append(session.key, [entry])
+        store.notes.add_note(store.sessions.by_key(session.key), f"{name} was {AWS_KEY}")
+
+
+TABLES = ("entries", "sessions", "notes", "records", "turns", "edits")
+
+
+def read_tables(store: Store) -> dict[str, list[object]]:
+    return {table: store.rows(f"select * from {table}") for table in TABLES}
+
+
+def test_many_batches_change_the_same_as_one(
+    store: Store, tmp_path: Path, blank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {}
+    for size in (own_redaction.BATCH_BYTES, 1):
+        monkeypatch.setattr(own_redaction, "BATCH_BYTES", size)
+        with Store.open(shutil.copy(blank, tmp_path / f"{size}.db")) as other:
+            add_long_sessions(other)
+            before = read_tables(other)
+            fingerprint = scan(other)["aws-access-key"].fingerprint
+            report = redact(other, fingerprint)
+            assert (report.state, report.left, report.count) == ("done", (), 27)
+            assert find_in_store(other, AWS_KEY) == []
+            assert other.search.find("redacted")[1] > 0
+            entries = [text for (text,) in other.rows("select text from entries order by key")]
+            titles = [session.title for session in other.sessions.newest()]
+            texts[size] = [text.replace(fingerprint, "") for text in (*entries, *titles)]
+            assert undo(other, report.id).state == "undone"
+            after = read_tables(other)
+            for table in ("entries", "sessions", "notes", "turns"):
+                assert after[table] == before[table], table
+            assert [finding.what for finding in check_store(other)] == []
+    assert texts[1] == texts[own_redaction.BATCH_BYTES]
+
+
+def test_a_redaction_that_fails_between_batches_changes_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_long_sessions(store)
+    fingerprint = scan(store)["aws-access-key"].fingerprint
+    before = read_tables(store)
+    monkeypatch.setattr(own_redaction, "BATCH_BYTES", 1)
+    write, calls = TextWriter.write, []
+
+    def fail_at_the_fifth(self: TextWriter, *arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 5:
+            raise sqlite3.OperationalError("disk I/O error")
+        write(self, *arguments)
+
+    monkeypatch.setattr(TextWriter, "write", fail_at_the_fifth)
+    with pytest.raises((StoreError, sqlite3.Error)):
+        redact(store, fingerprint)
+    assert len(calls) == 5
+    assert read_tables(store) == before
+    assert store.leaks.redactions.list_all() == []
+    monkeypatch.undo()
+    assert redact(store, fingerprint).left == ()
+    assert find_in_store(store, AWS_KEY) == []
 
 
 def test_every_file_of_the_agents_is_cleared_and_restored(store: Store, home: Path) -> None:

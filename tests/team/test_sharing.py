@@ -6,6 +6,7 @@ import pytest
 from teams.stores import OpenMember, sync_all, trust_all
 
 from store.errors import LeaksFound, NotFound, Refused
+from store.leaks.rule_table import RULES_BY_ID
 from store.model.session import Session
 from store.store import Store
 
@@ -229,3 +230,27 @@ def test_what_a_late_member_gets_includes_what_others_changed(open_member: OpenM
     trust_all(anna, ben, zoe)
     sync_all(anna, ben, zoe, anna)
     assert anna.sessions.get(shared_id(anna, zoe)).title == "A title of Ben"
+
+
+def test_a_redaction_names_the_sessions_whose_copies_others_have(open_member: OpenMember) -> None:
+    anna, ben = open_member("anna"), open_member("ben")
+    trust_all(anna, ben)
+    key = RULES_BY_ID["groq-key"].example
+    shared = add_session(anna, "s1", f"Use {key}.")
+    add_session(anna, "private", f"Use {key}, too.")
+    anna.team.share(shared, policy="allow")
+    sync_all(anna, ben)
+    assert list(anna.leaks.begin_scan().steps())
+    (leak,) = anna.leaks.list_leaks()
+    assert anna.leaks.redactions.preview([leak.fingerprint]).shared == (shared.id,)
+    run = anna.leaks.redactions.begin([leak.fingerprint])
+    assert list(run.steps())
+    assert run.report.shared == (shared.id,)
+    sync_all(anna, ben)
+    assert key in texts(ben, shared_id(ben, anna))[0]
+    anna.team.unshare(shared)
+    assert anna.team.list_sent({shared.id}) == ()
+    anna.team.share(shared)
+    sync_all(anna, ben)
+    (received,) = ben.sessions.newest()
+    assert texts(ben, received.id)[0] == f"Use [redacted: groq-key #{leak.fingerprint}]."

@@ -68,6 +68,7 @@ def render_redaction_preview(preview: RedactionPreview) -> list[Content]:
         lines += _render_places(title, places)
     lines += _render_places("Cannot be changed now", preview.problems, WARNING)
     lines += _render_names("Backups, which are not changed", preview.backups)
+    lines += _render_shared(preview.shared)
     lines += _render_names("Not looked into", [f"{item.path}: {item.reason}" for item in preview.not_scanned])
     return [*lines, Content(""), _line(("You can undo this until you forget the values for good.", MUTED))]
 
@@ -90,6 +91,7 @@ def render_redaction_report(report: RedactionReport) -> list[Content]:
     lines += _render_places("Left", report.left, WARNING)
     if not is_undo:
         lines += _render_names("Backups that may still hold the values", report.backups)
+        lines += _render_shared(report.shared)
         lines += _render_names("Not looked into", [f"{item.path}: {item.reason}" for item in report.not_scanned])
         lines += [
             Content(""),
@@ -133,6 +135,14 @@ def _render_names(title: str, names: Sequence[str]) -> Iterator[Content]:
         yield from (
             _line((f"  {one_line(abbreviate_home(name), MAX_NAME_CELLS)}", MUTED)) for name in names[:MAX_PLACES]
         )
+
+
+def _render_shared(session_ids: Sequence[str]) -> Iterator[Content]:
+    if session_ids:
+        yield Content("")
+        yield _line(("Also in sessions shared with your team", WARNING), (f" · {len(session_ids):,}", MUTED))
+        yield from (_line((f"  {one_line(name, MAX_NAME_CELLS)}", MUTED)) for name in session_ids[:MAX_PLACES])
+        yield _line(("Withdraw them with `backscroll team unshare ID`, and share them again.", MUTED))
 
 
 def _line(*pieces: StyledText) -> Content:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,13 @@ REDACT = "redact leaks"
 """Is the kind of the edit in the journal."""
 
 WRITTEN_MEANWHILE = "It was written meanwhile."
+NOT_READ = "A scan finds a value there, but it could not be looked into."
 LOG_IN_USE = "Another program reads the store, so its free space could not be cleared."
+
+_SELECT_CHANGED_SESSIONS = """
+    select sessions.id from edits, json_each(edits.sessions) as keys join sessions on sessions.key = keys.value
+    where edits.id = ?
+"""
 
 _Steps = Generator[RedactionProgress, None, RedactionReport]
 
@@ -93,11 +100,13 @@ class Redactions:
         finder = ValueFinder(self._store)
         values = self._find_values(finder, fingerprints)
         survey = survey_places(self._store, Replacer(values, finder.find_by_rules))
+        places = list_places(self._store, survey)
         return RedactionPreview(
             self._describe_values(values),
-            list_places(self._store, survey),
-            self._list_not_scanned(),
+            places,
+            self._list_not_scanned(survey),
             self._list_backups(),
+            self._store.team.list_sent(_list_sessions(places)),
         )
 
     def begin(self, fingerprints: Sequence[str]) -> RedactionRun:
@@ -165,8 +174,7 @@ class Redactions:
 
     def _write_edit(self, rows: RedactionRows, places: Sequence[RedactionPlace]) -> None:
         """Add the redaction to the journal, for the sessions that it changed."""
-        ids = {place.session_id for place in places if place.session_id}
-        keys = sorted(self._store.sessions.get(session_id).key for session_id in ids)
+        keys = sorted(self._store.sessions.get(session_id).key for session_id in _list_sessions(places))
         with self._store.journal.edit(REDACT, *keys) as edit:
             edit.add_foreign_change(Change(REDACTIONS_TABLE, rows.id, None, self._describe(rows)))
         (number,) = self._store.row("select max(id) from edits")
@@ -193,10 +201,14 @@ class Redactions:
         yield RedactionProgress(1 + len(pending), 1 + len(pending), "clearing the free space")
         is_clean = self._clear_free_space()
         yield RedactionProgress(1 + len(pending), 1 + len(pending), "looking for what is left")
-        left = self._list_left(rows, survey_places(self._store, replacer), is_clean)
+        survey = survey_places(self._store, replacer)
+        left = self._list_left(rows, survey, is_clean)
         if is_clean and not rows.has_pending():
             rows.set_state("done")
-        return self._report(rows, values, left)
+        report = self._report(rows, values, left, survey)
+        unread = [RedactionPlace("file", path=path, times=1, problem=NOT_READ) for path in _list_unnamed(report)]
+        shared = self._store.team.list_sent(self._list_changed_sessions(rows))
+        return replace(report, left=(*report.left, *unread), shared=shared)
 
     def _clear_free_space(self) -> bool:
         """Merge the search index and rewrite the file, so that no deleted text stays in it."""
@@ -218,8 +230,15 @@ class Redactions:
             left.append(RedactionPlace("file", path=str(self._store.path), times=1, problem=LOG_IN_USE))
         return left
 
+    def _list_changed_sessions(self, rows: RedactionRows) -> set[str]:
+        return {session_id for (session_id,) in self._store.rows(_SELECT_CHANGED_SESSIONS, rows.row.edit)}
+
     def _report(
-        self, rows: RedactionRows, values: Sequence[LeakedValue], left: Sequence[RedactionPlace]
+        self,
+        rows: RedactionRows,
+        values: Sequence[LeakedValue],
+        left: Sequence[RedactionPlace],
+        survey: Survey | None = None,
     ) -> RedactionReport:
         """Scan again, and say what is left."""
         for _ in self._store.leaks.begin_scan().steps():
@@ -233,14 +252,15 @@ class Redactions:
             tuple(left),
             tuple(found),
             self._list_backups(),
-            self._list_not_scanned(),
+            self._list_not_scanned(survey),
         )
 
-    def _list_not_scanned(self) -> tuple[NotScanned, ...]:
+    def _list_not_scanned(self, survey: Survey | None) -> tuple[NotScanned, ...]:
         """Return what a redaction cannot look into."""
+        files = [*list_not_scanned(self._store), *(survey.not_scanned if survey else ())]
         locators = (locator for (locator,) in self._store.rows("select locator from sources order by key"))
         servers = (NotScanned(locator, "a database server") for locator in locators if is_url(locator))
-        return (*list_not_scanned(self._store), *servers)
+        return (*dict.fromkeys(files), *servers)
 
     def _list_backups(self) -> tuple[str, ...]:
         """Return the backups that were made before, of this store and of agents' stores."""
@@ -328,6 +348,16 @@ class Redactions:
         ForeignRedaction(self._store, rows, [], Spellings()).delete_copies()
         with suppress(StoreError):
             self._store.vacuum()
+
+
+def _list_sessions(places: Iterable[RedactionPlace]) -> set[str]:
+    return {place.session_id for place in places if place.session_id}
+
+
+def _list_unnamed(report: RedactionReport) -> list[str]:
+    """Return the files in which a value was found again, and that are not named as left."""
+    found = {path for leak in report.remaining for path in leak.paths}
+    return sorted(found - {place.path for place in report.left})
 
 
 def _redaction_lock(store: Store) -> AbstractContextManager[None]:

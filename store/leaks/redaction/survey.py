@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -53,6 +53,18 @@ _SELECT_AGENT = "select kind, locator from sources order by length(locator) desc
 _SELECT_NEWEST = "select key from sessions where source = ? and relation is null order by updated_at desc limit 1"
 
 
+_FIELDS = {
+    "entries.parts": "parts",
+    "entries.text": "text",
+    "facts.text": "fact",
+    "notes.text": "note",
+    "sessions.agent_title": "title",
+    "sessions.own_title": "title",
+    "sessions.system_prompt": "system prompt",
+    "summaries.text": "summary",
+}
+"""Names texts of the store as a scan does. The others have the names of their columns."""
+
 _DERIVED_COLUMNS = ("first_prompt", "agent_title", "replacement")
 
 
@@ -72,10 +84,7 @@ class Survey(NamedTuple):
     own: FoundTexts
     files: list[LeakyFile]
     not_scanned: list[NotScanned]
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.own.records or self.own.texts or self.own.names or self.files)
+    "Names the files that could not be looked into."
 
 
 # ── values ────────────────────────────────────────────────────────────────────────────────────────
@@ -247,6 +256,6 @@ def is_derived(store: Store, text: StoredText, own: FoundTexts, sessions: Contai
 def describe_text(store: Store, text: StoredText, times: int, problem: str) -> RedactionPlace:
     session, seq = locate_text(store, text)
     entry = entry_id(session, seq) if session is not None and seq is not None else None
-    names: Sequence[str] = ("text", "parts") if text.table == "entries" else ()
-    field = text.column if text.column in names else f"{text.table}.{text.column}"
+    name = f"{text.table}.{text.column}"
+    field = "journal" if text.table == "edits" else _FIELDS.get(name, name)
     return RedactionPlace("text", session, entry, field, times=times, problem=problem)

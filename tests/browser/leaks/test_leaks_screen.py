@@ -195,7 +195,7 @@ async def test_a_place_in_a_fact_a_summary_or_a_file_is_opened(
         await pilot.press("home")
         await select(pilot, "groq-key")
         await pilot.press("enter")
-        await wait_for_text(pilot, "It is in said.text of the database", "Press y to copy the path.")
+        await wait_until(pilot, lambda: "said.text of the database" in repr(list(app._notifications)))
         (folder / "notes.txt").unlink()
         await pilot.press("home")
         await select(pilot, "rsa-private-key")
