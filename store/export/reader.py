@@ -50,6 +50,7 @@ from store.rebuild.attachments import find_payloads, match_payload, split_output
 from store.rebuild.native import decode_or_none
 from store.rebuild.unit import Payload
 from store.sources import source_label
+from store.sources.backscroll.origin import find_origin
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -134,7 +135,8 @@ class DocumentReader:
         self.enter_session(session)
         mask, notes = self.mask, self.store.notes.notes(session)
         summary = self.store.summaries.current(session)
-        agent = source_label(session.source)
+        origin = find_origin(session)
+        agent = source_label(origin.source)
         details = (
             ("Session", session.id),
             ("Agent", agent),
@@ -144,7 +146,7 @@ class DocumentReader:
             ("Started", format_time(session.created_at)),
         )
         return Document(
-            session,
+            origin,
             number,
             check_title(self.store, session, self.gate),
             agent,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from store.export.raw import mask_record
 from store.model.entry import Entry, Json, Part, Thinking, ToolCall, ToolResult, Turn, part_to_json
 from store.model.session import Session, SessionFields
+from store.sources.backscroll.origin import find_origin
 from store.text.validate import serialize
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def _write_session(reader: DocumentReader, session: Session) -> Iterator[str]:
 
 def _describe_session(reader: DocumentReader, session: Session) -> dict[str, Any]:
     """Return the fields of a session, without those that are computed from its entries."""
+    session = find_origin(session)
     has_tokens = reader.store.row(_HAS_TOKENS, session.key) is not None
     computed = {"updated_at"} | {name for name in SessionFields.__annotations__ if has_tokens and "tokens" in name}
     fields = {name: getattr(session, name) for name in SessionFields.__annotations__ if name not in computed}

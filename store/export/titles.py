@@ -11,6 +11,7 @@ from store.leaks.found_values import read_own_values
 from store.leaks.gate import LeakGate
 from store.leaks.scanner import load_scanner
 from store.sources import source_label
+from store.sources.backscroll.origin import find_origin
 
 if TYPE_CHECKING:
     from store.model.session import Session
@@ -24,7 +25,7 @@ _SELECT_FIRST_PROMPT = """
 
 def check_title(store: Store, session: Session, gate: LeakGate | None) -> str:
     """Return the title of a session as it may leave the store."""
-    title = session.describe(source_label(session.source)) or "Untitled conversation"
+    title = session.describe(source_label(find_origin(session).source)) or "Untitled conversation"
     if gate is None:
         return title
     beginning = title.removesuffix(_CUT_MARK)

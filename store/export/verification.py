@@ -53,7 +53,8 @@ class Verification(NamedTuple):
 
 
 def verify_file(store: Store, path: Path) -> Verification:
-    """Check a file. Raise Unreadable if it cannot be read."""
+    """Check a file. Raise Unreadable if it cannot be read. For a receipt beside its file, the file is checked."""
+    path = path.with_name(path.name.removesuffix(RECEIPT_SUFFIX) or path.name)
     data = _read(path)
     sidecar = path.with_name(path.name + RECEIPT_SUFFIX)
     if sidecar.exists():

@@ -13,6 +13,9 @@ Relation = Literal["fork", "delegate", "sidechain", "superseded"]
 LIBRARY_SOURCE = "library"
 """Is the source of a session that was created through the library rather than read from a foreign store."""
 
+EXPORTED_SOURCE = "backscroll"
+"""Is the source of a session that was read from an exported file."""
+
 UNKNOWN_USER = "unknown_user"
 """Is the author of a prompt whose author is not known."""
 

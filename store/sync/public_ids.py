@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from store.model.identity import foreign_session_id
+from store.model.session import EXPORTED_SOURCE
 from store.text.validate import encode
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ _SELECT_SOURCE = "select source from sessions where id = ?"
 _SELECT_COPIES = "select id from sessions where id in (select value from json_each(?)) and source = ?"
 _RENAME = "update sessions set id = ?1 || ':' || id where id = ?2"
 _RENAME_PARENT = "update sessions set parent_id = ?1 || ':' || parent_id where parent_id = ?2 and source = ?1"
-
-EXPORTED_SOURCE = "backscroll"
-"""Is the source of sessions that are read from exported files."""
 
 
 def choose_public_id(store: Store, source: Source, native_id: str, store_identity: str) -> str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from documents.export_sample import add_export_session
+from foreign_databases import sync_paths
+from source_samples import SAMPLES
 
 from store.errors import Unreadable
-from store.export.options import FILE_SUFFIXES, ExportFormat, ExportOptions
+from store.export.options import EXPORT_FORMATS, FILE_SUFFIXES, ExportFormat, ExportOptions
 from store.export.receipt import NO_DIGEST, compute_document_digest, find_receipt
 from store.export.verification import verify_file
-from store.export.writing import export_to_file
+from store.export.writing import RECEIPT_SUFFIX, export_to_file
 from store.store import Store
 
 OPTIONS = [
@@ -45,6 +48,27 @@ def test_an_export_is_unchanged_and_true_even_after_the_session_went_on(
     store.append_message(session.id, "user", "What?")
     store.create_session("later", parent_id=session.id, relation="delegate", forked_at=1)
     assert verify_file(store, path)[2:] == (True, "same")
+
+
+@pytest.mark.parametrize("agent", ["claude", "pingu"])
+def test_a_store_that_read_the_json_back_confirms_every_export(
+    store: Store, tmp_path: Path, blank: Path, agent: str
+) -> None:
+    sync_paths(store, SAMPLES[agent](tmp_path))
+    session = max(store.sessions.newest(), key=lambda found: (found.entries, found.id))
+    options = [ExportOptions(name, leaks="allow") for name in EXPORT_FORMATS]
+    paths = [tmp_path / f"export{FILE_SUFFIXES[option.format]}" for option in options]
+    for option, path in zip(options, paths, strict=True):
+        export_to_file(store, session, option, path)
+    with Store.open(shutil.copy(blank, tmp_path / "other.db")) as other:
+        sync_paths(other, tmp_path / "export.json")
+        assert [verify_file(other, path)[2:] for path in paths] == [(True, "same")] * len(paths)
+
+
+def test_a_receipt_beside_raw_records_stands_for_them(store: Store, tmp_path: Path) -> None:
+    add_export_session(store)
+    path = export(store, tmp_path, ExportOptions("raw"))
+    assert verify_file(store, path.with_name(path.name + RECEIPT_SUFFIX)) == verify_file(store, path)
 
 
 def test_a_receipt_says_what_was_left_out_and_why(store: Store, tmp_path: Path) -> None:

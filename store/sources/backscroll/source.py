@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from store.model.session import EXPORTED_SOURCE
 from store.sources import load_source
+from store.sources.backscroll.origin import find_origin
 from store.sources.contract import ResumeCommand, SourceReader
 from store.sources.kit.transcript_source import Layout, TranscriptSource
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class BackscrollExport(TranscriptSource):
-    name = "backscroll"
+    name = EXPORTED_SOURCE
     where = "a file or folder that you name"
     files = Layout(depth=5, suffixes=(".json",))
 
@@ -43,8 +45,8 @@ class BackscrollExport(TranscriptSource):
 
     def resume(self, session: Session) -> ResumeCommand:
         """Return the command of the agent that the session came from, which may know it on this machine, too."""
-        source, _, native_id = session.native_id.partition(":")
-        agent = load_source(source)
-        if agent is None or agent is self:
+        origin = find_origin(session)
+        agent = load_source(origin.source)
+        if agent is None:
             return ResumeCommand(None, cwd=session.cwd, hint="The session was exported. Its agent is not known here.")
-        return agent.resume(session._replace(native_id=native_id))
+        return agent.resume(origin)
