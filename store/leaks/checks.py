@@ -60,10 +60,16 @@ _RANDOM_BITS = 3.3
 _TEMPLATE_MARKS = ("${", "{{", "$(", "<", "%(", "%s", "{", "[", "`")
 
 
-def has_github_checksum(token: str) -> bool:
-    """Return whether the last six characters are the CRC32 of the random part, in base 62."""
-    body = token.rpartition("_")[2]
-    return compute_checksum(body[:-_CHECKSUM_CHARS]) == body[-_CHECKSUM_CHARS:]
+def add_github_checksum(token: str) -> str:
+    """Return a token of GitHub or npm with the right checksum: the CRC32 of the random part, in base 62."""
+    start, underscore, body = token.rpartition("_")
+    return f"{start}{underscore}{body[:-_CHECKSUM_CHARS]}{compute_checksum(body[:-_CHECKSUM_CHARS])}"
+
+
+def add_grafana_checksum(token: str) -> str:
+    """Return a token of Grafana with the right checksum: the CRC32 of what is before the last underscore."""
+    start = token.rpartition("_")[0]
+    return f"{start}_{zlib.crc32(start.encode('ascii', 'replace')).to_bytes(4, 'little').hex()}"
 
 
 def compute_checksum(body: str) -> str:

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from store.leaks.checks import compute_checksum, is_placeholder
+from store.leaks.checks import is_placeholder
 from store.leaks.token_shape import TokenShape, list_characters
 
 MASK = "••••••••"
@@ -47,8 +47,8 @@ class Rule:
     """Says that a letter or digit right before the keyword makes the match part of something else."""
     may_not_follow: str = ""
     """Are the characters that would make the token longer than its kind."""
-    has_checksum: Callable[[str], bool] | None = None
-    """Tells whether the value's checksum is right. A wrong one makes the match only possible."""
+    add_checksum: Callable[[str], str] | None = None
+    """Returns a value with the right checksum in place of its own. A wrong one makes the match only possible."""
     is_harmless: Callable[[str], bool] = is_placeholder
     """Tells whether a value is an example and no secret."""
     is_builtin: bool = False
@@ -63,25 +63,23 @@ def token(
     source: str,
     tier: Tier = Tier.CERTAIN,
     *,
-    has_checksum: Callable[[str], bool] | None = None,
+    add_checksum: Callable[[str], str] | None = None,
     is_builtin: bool = False,
 ) -> Rule:
     """Make a rule for tokens that a literal text in their shape identifies."""
     parsed = TokenShape.parse(shape)
     example = parsed.make_example(rule_id)
-    if has_checksum:
-        example = example[:-6] + compute_checksum(example.rpartition("_")[2][:-6])
     return Rule(
         rule_id,
         tier,
         keywords=((parsed.prefix or parsed.longest_literal).lower(),),
         pattern=f"({parsed.pattern()})",
         source=source,
-        example=example,
+        example=add_checksum(example) if add_checksum else example,
         starts_with_keyword=bool(parsed.prefix),
         needs_boundary=bool(parsed.prefix),
         may_not_follow=parsed.last_alphabet,
-        has_checksum=has_checksum,
+        add_checksum=add_checksum,
         is_builtin=is_builtin,
         prefix=parsed.prefix,
     )

@@ -277,7 +277,7 @@ def _judge(compiled: _CompiledRule, data: bytes, start: int, end: int) -> Match 
     value = data[start:end].decode("utf-8", "surrogatepass").rstrip(".")
     if rule.is_harmless(value):
         return None
-    is_doubtful = rule.has_checksum is not None and not rule.has_checksum(value)
+    is_doubtful = rule.add_checksum is not None and rule.add_checksum(value) != value
     tier = Tier.POSSIBLE if is_doubtful else rule.tier
     return Match(rule.id, tier, start, start + len(_encode(value)))
 
