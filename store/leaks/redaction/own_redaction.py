@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from store.conversations.derive import compute_digest
 from store.leaks.redaction.own_texts import FoundTexts, NewRecordData, StoredText, TextWriter, find_owners, read_text
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from store.store import Store
 
 BATCH_BYTES = 16 * 1024 * 1024
-"""Is how much of the records is rewritten at once. A value may be in any number of them."""
+"""Is how much of the records and texts is rewritten at once. A value may be in any number of them."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 RewriteText = Callable[[StoredText, bytes], bytes]
 RewriteRecord = Callable[[int, bytes, int], "NewRecordData | None"]
@@ -97,31 +100,34 @@ def _rewrite(
         is_owned = owners.get(text) in records
         owned.setdefault(owners[text], []).append(text) if is_owned else others.append(text)
 
-    def rewrite_texts(chosen: Iterable[StoredText]) -> dict[StoredText, bytes]:
-        read = ((text, read_text(store, text)) for text in chosen)
-        return {text: rewrite_text(text, data) for text, data in read if data is not None}
+    def read_texts(chosen: Iterable[StoredText]) -> Iterator[tuple[StoredText, bytes]]:
+        return ((text, data) for text in chosen if (data := read_text(store, text)) is not None)
 
-    writer.write(rewrite_texts(others), {})
-    for batch in _iter_batches(store, records):
-        new = {record: rewrite_record(record, *whole) for record, whole in batch.items()}
-        derived = rewrite_texts(text for record in batch for text in owned.get(record, ()))
+    def rewrite_texts(found: Iterable[tuple[StoredText, bytes]]) -> dict[StoredText, bytes]:
+        return {text: rewrite_text(text, data) for text, data in found}
+
+    for text_batch in _iter_batches(read_texts(others), len):
+        writer.write(rewrite_texts(text_batch.items()), {})
+    whole = ((record, data) for record in records if (data := store.records.read_whole(record)) is not None)
+    for batch in _iter_batches(whole, lambda data: len(data[0])):
+        new = {record: rewrite_record(record, *data) for record, data in batch.items()}
+        derived = rewrite_texts(read_texts(text for record in batch for text in owned.get(record, ())))
         writer.write(derived, {record: data for record, data in new.items() if data is not None})
     writer.finish()
 
 
-def _iter_batches(store: Store, records: Iterable[int]) -> Iterator[dict[int, tuple[bytes, int]]]:
-    """Yield the records, each with the parts behind it and its length, as far as they exist."""
-    batch: dict[int, tuple[bytes, int]] = {}
+def _iter_batches(found: Iterable[tuple[K, V]], measure: Callable[[V], int]) -> Iterator[dict[K, V]]:
+    """Yield what was found in batches of a limited size."""
+    batch: dict[K, V] = {}
     size = 0
-    for record in records:
-        if (whole := store.records.read_whole(record)) is None:
-            continue
-        batch[record] = whole
-        size += len(whole[0])
+    for key, value in found:
+        batch[key] = value
+        size += measure(value)
         if size >= BATCH_BYTES:
             yield batch
             batch, size = {}, 0
-    yield batch
+    if batch:
+        yield batch
 
 
 def _shift(edits: Sequence[Substitution], by: int) -> list[Substitution]:

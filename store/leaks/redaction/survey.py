@@ -26,7 +26,7 @@ from store.leaks.redaction.own_texts import (
 from store.leaks.redaction.replacer import LeakedValue, Replacer
 from store.leaks.redaction.text_files import find_obstacle, iter_segments
 from store.leaks.scanner import Scanner
-from store.leaks.store_scan import list_agent_files
+from store.leaks.store_scan import list_agent_files, list_strings
 from store.model.leak import NotScanned
 from store.model.redaction import RedactionPlace
 from store.model.session import entry_id
@@ -135,8 +135,6 @@ class ValueFinder:
 
     def _read_entry(self, session: int, seq: int) -> str:
         """Return what a scan of an entry reads: its record, or else its own texts."""
-        from store.leaks.store_scan import list_strings
-
         (record,) = self._store.row(_SELECT_RECORD, session, seq) or (None,)
         if record is not None:
             with suppress(Damaged):
