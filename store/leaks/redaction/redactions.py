@@ -170,7 +170,7 @@ class Redactions:
                 rows.add_file(file.kind, str(file.path), file.times, file.problem)
         rows.seal(values, spellings)
         self._forget_places(values)
-        self._rescan_all(rows)
+        self._rescan_all(rows, (item.path for item in survey.not_scanned))
 
     def _write_edit(self, rows: RedactionRows, places: Sequence[RedactionPlace]) -> None:
         """Add the redaction to the journal, for the sessions that it changed."""
@@ -305,8 +305,9 @@ class Redactions:
                 self._rescan_all(rows)
         return (yield from self._restore(rows))
 
-    def _rescan_all(self, rows: RedactionRows) -> None:
-        """Forget what was scanned in the places of a redaction."""
+    def _rescan_all(self, rows: RedactionRows, not_scanned: Iterable[str] = ()) -> None:
+        """Forget what was scanned in the places of a redaction, and in files that it could not look into."""
+        self._store.connection.executemany("delete from leak_files where path = ?", [(path,) for path in not_scanned])
         self._store.connection.execute(
             "delete from leak_files where path in (select target from redacted_places where redaction = ?)", (rows.id,)
         )
