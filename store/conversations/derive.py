@@ -13,9 +13,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from store.errors import Refused
 from store.model.entry import (
@@ -73,7 +72,9 @@ def derive_rows(entries: Sequence[NewEntry]) -> DerivedRows:
     builder = _RowBuilder()
     for entry in entries:
         builder.add(entry)
-    return builder.build()
+    rows = builder.build()
+    rows.activity, rows.continues = _find_activity(entries)
+    return rows
 
 
 def encode_tokens(tokens: Tokens | None) -> str:
@@ -84,18 +85,36 @@ def compute_digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _infer_activity(entry: NewEntry, text: str, begins_turn: bool) -> Activity | None:
+def _find_activity(entries: Sequence[NewEntry]) -> tuple[Activity | Literal[""], bool]:
+    """Return what the agent does after the last entry that tells it, and whether it goes on in these entries.
+
+    An agent that failed may still record that it waits or ends. It does not go on then.
+    """
+    aftermath: Activity | Literal[""] = ""
+    for entry in reversed(entries):
+        activity = entry.activity or _infer_activity(entry)
+        if activity is None:
+            continue
+        if entry.kind != "event" or activity not in ("waiting", "ended"):
+            return (activity if activity == "failed" else aftermath or activity), True
+        aftermath = aftermath or activity
+    return aftermath, False
+
+
+def _infer_activity(entry: NewEntry) -> Activity | None:
     """Return what the agent does after an entry, or None if the entry does not tell.
 
     An error that is the last thing that happened has ended the session; the next message tells if it has not.
     """
+    text = entry.get_text()
     if entry.kind == "event":
-        return _infer_activity_of_event(text[:EVENT_PREVIEW_LENGTH])
+        text = text[:EVENT_PREVIEW_LENGTH]
+        return None if not mentions_failure(text) else "waiting" if is_interruption(text) else "failed"
     if entry.kind != "message":
         return None
     if is_error_notice(entry.role, entry.model, text):
         return "failed"
-    if begins_turn or entry.role == "tool":
+    if entry.begins_turn() or entry.role == "tool":
         return "working"
     if entry.role != "assistant" or not entry.parts:
         return None
@@ -105,12 +124,6 @@ def _infer_activity(entry: NewEntry, text: str, begins_turn: bool) -> Activity |
         return "waiting" if asks else "working"
     # An answer ends the turn, unless the agent has only thought so far.
     return "waiting" if Text in kinds and ToolResult not in kinds else "working"
-
-
-@lru_cache(maxsize=1_000)
-def _infer_activity_of_event(text: str) -> Activity | None:
-    """Return what an event with this text tells. It is cached, because most events have one of few texts."""
-    return None if not mentions_failure(text) else "waiting" if is_interruption(text) else "failed"
 
 
 class _RowBuilder:
@@ -140,10 +153,7 @@ class _RowBuilder:
         parts, author = entry.parts, entry.author
         created_at = entry.created_at or utc_timestamp()
         text = replace_surrogates(entry.get_text())
-        begins_turn = entry.begins_turn()
-        if activity := entry.activity or _infer_activity(entry, text, begins_turn):
-            self._follow_activity(entry, activity)
-        if begins_turn:
+        if entry.begins_turn():
             author = author or UNKNOWN_USER
             self._begin_turn(n, text, created_at, entry.inherited)
         else:
@@ -176,13 +186,6 @@ class _RowBuilder:
                 created_at,
             )
         )
-
-    def _follow_activity(self, entry: NewEntry, activity: Activity) -> None:
-        """Note what the agent does after an entry. An agent that failed may still record that it waits or ends."""
-        is_aftermath = entry.kind == "event" and activity in ("waiting", "ended")
-        if not (is_aftermath and self.rows.activity == "failed"):
-            self.rows.activity = activity
-        self.rows.continues |= not is_aftermath
 
     def _begin_turn(self, n: int, text: str, started_at: str, inherited: bool) -> None:
         self._turn += 1
