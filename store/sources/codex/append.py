@@ -28,13 +28,13 @@ class CodexMark(transcripts.TranscriptMark):
         appended = self.file.read_appended(path)
         if appended is None:
             return None
-        lines, file = list(map(RolloutLine.parse, appended[0])), appended[1]
+        lines, file = list(map(RolloutLine, appended[0])), appended[1]
         if not self._can_append(lines):
             return None
         pairs = PromptPairs(self.pairs)
         injected_before = pairs.injected
         for index, line in enumerate(lines):
-            pairs.add_line(index, line.kind, line.payload)
+            pairs.add_line(index, line.kind, line.payload, find_prompt(line.kind, line.payload))
         if {index for index in pairs.injected ^ injected_before if index < 0}:
             return None  # a line that was read before is something else than it seemed
         self.pairs = pairs.save_state()
@@ -46,12 +46,12 @@ class CodexMark(transcripts.TranscriptMark):
 
     def _can_append(self, lines: Iterable[RolloutLine]) -> bool:
         before = self.uses_events
-        for _, kind, payload, _ in lines:
-            if payload.get("type") == "thread_rolled_back":
+        for line in lines:
+            if line.payload.get("type") == "thread_rolled_back":
                 return False
-            if find_prompt(kind, payload) is not None:
-                self.has_items |= kind == "response_item"
-                self.is_shown |= kind != "response_item"
+            if find_prompt(line.kind, line.payload) is not None:
+                self.has_items |= line.kind == "response_item"
+                self.is_shown |= line.kind != "response_item"
         return before == self.uses_events
 
     def _read_lines(

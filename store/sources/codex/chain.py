@@ -32,8 +32,8 @@ _TURN_START_EVENTS = frozenset(["task_started", "turn_started", "user_message", 
 class ThreadTree:
     "Holds what must be known of a thread before its first line can be converted to an entry."
 
-    nodes: list[Node] = field(default_factory=list)
-    "One node per line, without the header. Its parent is the line before, or the one before a rollback."
+    parents: list[int | None] = field(default_factory=list)
+    "The parent of each line, without the header: the line before, or the one before a rollback."
     header: tuple[Rollout, JsonLine] | None = None
     times: dict[int, str] = field(default_factory=dict)
     prompts: dict[int, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class ThreadTree:
     has_rollback: bool = False
 
     def add_line(self, index: int, parent: int | None, kind: str, payload: dict[str, Json]) -> None:
-        self.nodes.append(Node(str(index), None if parent is None else str(parent), index in self.prompts))
+        self.parents.append(parent)
         call_id, event = parse_outcome(kind, payload)
         if call_id:
             outcome = self.outcomes.setdefault(call_id, CallOutcome())
@@ -71,7 +71,13 @@ class ThreadTree:
         """Remove the prompts that no person typed."""
         for index in self.pairs.injected & self.prompts.keys():
             del self.prompts[index]
-            self.nodes[index] = self.nodes[index]._replace(is_message=False)
+
+    def branches(self) -> list[Branch]:
+        """Return the branches, the thread itself first."""
+        if not self.has_rollback:
+            return [Branch(own_nodes=list(range(len(self.parents))))]
+        parents = (None if parent is None else str(parent) for parent in self.parents)
+        return find_branches([Node(str(index), parent, index in self.prompts) for index, parent in enumerate(parents)])
 
 
 def build_tree(catalog: RolloutCatalog, thread: Rollout) -> ThreadTree:
@@ -79,16 +85,17 @@ def build_tree(catalog: RolloutCatalog, thread: Rollout) -> ThreadTree:
     turns: list[tuple[int, int | None]] = []
     previous: int | None = None
     for rollout, _, line in read_segment_lines(catalog.segments(thread), []):
-        _, kind, payload, time = line
-        if kind == "session_meta" and tree.header is None and not tree.nodes:
+        kind, payload = line.kind, line.payload
+        if kind == "session_meta" and tree.header is None and not tree.parents:
             tree.header = (rollout, line.line)
             tree.cwd = as_str(payload.get("cwd"))
             continue
-        index = len(tree.nodes)
-        tree.pairs.add_line(index, kind, payload)
-        if time:
-            tree.times[index] = time
-        if (text := find_prompt(kind, payload)) is not None:
+        index = len(tree.parents)
+        text = find_prompt(kind, payload)
+        tree.pairs.add_line(index, kind, payload, text)
+        if line.time:
+            tree.times[index] = line.time
+        if text is not None:
             (tree.prompts if kind == "response_item" else tree.event_prompts)[index] = text
             if kind == "response_item":
                 tree.has_items = True
@@ -126,15 +133,11 @@ class ThreadChain:
         self._stamp = plain_file_stamp(rollout.path)
         self._meta, _ = read_meta(rollout.path)
         self._tree = build_tree(catalog, rollout)
-        self._branch = next((candidate for candidate in self._branches() if candidate.name == branch), None)
+        self._branches = self._tree.branches()
+        self._branch = next((candidate for candidate in self._branches if candidate.name == branch), None)
         self._copied_until = -1
         self._end_offset = 0
         self._inherited = self._find_inherited()
-
-    def _branches(self) -> list[Branch]:
-        if self._tree.has_rollback:
-            return find_branches(self._tree.nodes)
-        return [Branch(own_nodes=list(range(len(self._tree.nodes))))]
 
     @property
     def exists(self) -> bool:
@@ -143,7 +146,7 @@ class ThreadChain:
     @property
     def branch_names(self) -> list[str]:
         """The names of the branches that were rolled back."""
-        return [branch.name for branch in self._branches() if branch.name]
+        return [branch.name for branch in self._branches if branch.name]
 
     @cached_property
     def _chain(self) -> list[int]:
@@ -280,7 +283,7 @@ class ThreadChain:
 
     def _events_after_copy(self, first: int) -> set[int]:
         """Return the events after the last copied item that report the end of its turn."""
-        events = takewhile(lambda index: index in self._tree.trailing_events, range(first, len(self._tree.nodes)))
+        events = takewhile(lambda index: index in self._tree.trailing_events, range(first, len(self._tree.parents)))
         return set(events) if first else set()
 
     def _find_parent_rollout(self) -> Rollout | None:

@@ -168,7 +168,7 @@ class CodexEntryReader:
         if part.duration_ms is not None or not called or time <= called:
             return part
         duration = datetime.fromisoformat(time) - datetime.fromisoformat(called)
-        return replace(part, duration_ms=duration.total_seconds() * 1000)
+        return ToolResult(part.call_id, part.output, part.is_error, part.name, duration.total_seconds() * 1000)
 
     # ── response items ────────────────────────────────────────────────────────────────────────────
 
@@ -216,7 +216,7 @@ class CodexEntryReader:
         outcome.output = ""
         is_error = failed if outcome.failed is None else outcome.failed
         duration = result.duration_ms if outcome.duration_ms is None else outcome.duration_ms
-        return replace(result, output=full_output, is_error=is_error, duration_ms=duration)
+        return ToolResult(call_id, full_output, is_error, duration_ms=duration)
 
     # ── compactions and events ────────────────────────────────────────────────────────────────────
 

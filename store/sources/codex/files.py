@@ -109,21 +109,21 @@ def unwrap_line(value: Json) -> tuple[str, dict[str, Json]]:
     return ("response_item", dict(fields)) if kind in BARE_ITEM_TYPES else (kind, dict(fields))
 
 
-class RolloutLine(NamedTuple):
+class RolloutLine:
     """Is a line of a rollout with what was found out about it once, since several readers ask for it."""
 
-    line: JsonLine
-    kind: str
-    payload: dict[str, Json]
-    time: str
+    __slots__ = ("kind", "line", "ordinal", "payload", "time")
 
-    @classmethod
-    def parse(cls, line: JsonLine) -> RolloutLine:
-        kind, payload = unwrap_line(line.value)
-        return cls(line, kind, payload, as_time(as_dict(line.value).get("timestamp")))
+    def __init__(self, line: JsonLine) -> None:
+        fields = as_dict(line.value)
+        ordinal = fields.get("ordinal")
+        self.line = line
+        self.kind, self.payload = unwrap_line(fields)
+        self.time = as_time(fields.get("timestamp"))
+        self.ordinal = ordinal if type(ordinal) is int else None
 
 
-_lines = LineCache(RolloutLine.parse)
+_lines = LineCache(RolloutLine)
 
 
 def read_meta(path: Path) -> tuple[dict[str, Json], JsonLine | None]:
@@ -238,8 +238,7 @@ def read_segment_lines(
     """Yield the lines of a thread with their rollouts and ordinals."""
     for rollout, end in segments:
         for index, line in enumerate(_lines.read(rollout.path, problems if reports_problems(rollout) else [])):
-            ordinal = as_dict(line.line.value).get("ordinal")
-            number = ordinal if type(ordinal) is int else index
+            number = index if line.ordinal is None else line.ordinal
             if number >= end:
                 break
             yield rollout, number, line

@@ -51,11 +51,11 @@ class PromptPairs:
         """The indexes of the items that no person typed. They are known only in a rollout that has such events."""
         return {item.index for item in self._items if item.is_decided and self._has_pair}
 
-    def add_line(self, index: int, kind: str, payload: Mapping[str, Json]) -> None:
+    def add_line(self, index: int, kind: str, payload: Mapping[str, Json], prompt: str | None) -> None:
+        """Add a line, with the prompt that `find_prompt` finds in it."""
         if kind == "response_item":
-            text = find_prompt(kind, payload)
-            if text is not None:
-                self._add_item(index, _make_key(text))
+            if prompt is not None:
+                self._add_item(index, _make_key(prompt))
             elif payload.get("type", "message") != "message" or payload.get("role") == "assistant":
                 self._decide_all()
         elif kind == "compacted" or (kind == "event_msg" and as_str(payload.get("type")) in _TURN_ENDS):
@@ -90,7 +90,7 @@ def find_injected(lines: Iterable[tuple[str, Mapping[str, Json]]]) -> set[int]:
     """Return the indexes of the items in the user's name that no person typed."""
     pairs = PromptPairs()
     for index, (kind, payload) in enumerate(lines):
-        pairs.add_line(index, kind, payload)
+        pairs.add_line(index, kind, payload, find_prompt(kind, payload))
     return pairs.injected
 
 
