@@ -40,7 +40,7 @@ from store.text.validate import (
     encode_derived,
     replace_surrogates,
     utc_timestamp,
-    validate_integer,
+    validate_integers,
     validate_text,
 )
 from store.usage.rows import UsageRow, UsageRows, usage_from_tokens
@@ -266,9 +266,8 @@ class _RowBuilder:
             self._usage.add(n, usage or usage_from_tokens(tokens), entry.model, created_at)
 
     def _sum_tokens(self) -> dict[str, int]:
-        for amount in chain.from_iterable(self._tokens):
-            validate_integer(amount, "token count")
-        return {name: sum(tokens[index] for tokens in self._tokens) for index, name in enumerate(Tokens._fields)}
+        validate_integers([*chain.from_iterable(self._tokens)], "token count")
+        return Tokens(*map(sum, zip(*self._tokens, strict=True)))._asdict()
 
     # ── the end of the batch ──────────────────────────────────────────────────────────────────────
 

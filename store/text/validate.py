@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import isfinite
 from typing import Any
 
@@ -130,3 +131,10 @@ def validate_integer(value: int, what: str) -> int:
     if not -MAX_INTEGER <= value <= MAX_INTEGER:
         raise BadValue(f"The {what} is too large for SQLite.")
     return value
+
+
+def validate_integers(values: Collection[int], what: str) -> None:
+    """Do the same for many values at once."""
+    if not {int}.issuperset(map(type, values)) or max(map(abs, values), default=0) > MAX_INTEGER:
+        for value in values:
+            validate_integer(value, what)

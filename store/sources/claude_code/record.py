@@ -133,10 +133,12 @@ class ClaudeRecord:
 
     def find_spawned(self) -> Iterator[tuple[str, str]]:
         """Yield a sub-agent and the call that started it, if a result or a report of progress names both."""
-        if self.kind == "user" and (agent := as_str(as_dict(self.fields.get("toolUseResult")).get("agentId"))):
+        details = as_dict(self.fields.get("toolUseResult" if self.kind == "user" else "data"))
+        agent = as_str(details["agentId"]) if "agentId" in details else ""
+        if agent and self.kind == "user":
             calls = (as_str(as_dict(block).get("tool_use_id")) for block in self.blocks)
             yield from ((agent, call) for call in calls if call)
-        elif self.kind == "progress" and (agent := as_str(as_dict(self.fields.get("data")).get("agentId"))):
+        elif agent and self.kind == "progress":
             yield agent, as_str(self.fields.get("parentToolUseID"))
 
 
@@ -148,4 +150,4 @@ def _make_blocks(content: Json) -> list[Json]:
 
 
 def _parse_id(value: Json) -> str:
-    return replace_surrogates(value) if type(value) is str else ""
+    return value if type(value) is str and value.isascii() else replace_surrogates(as_str(value))

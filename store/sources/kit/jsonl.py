@@ -472,7 +472,7 @@ def as_str(value: Json) -> str:
 def first_str(record: Mapping[str, Json], names: Iterable[str]) -> str:
     """Return the first of these fields that is a text and not empty; empty when there is none."""
     for name in names:
-        if isinstance(text := record.get(name), str) and text:
+        if name in record and isinstance(text := record[name], str) and text:
             return text
     return ""
 

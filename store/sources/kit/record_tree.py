@@ -6,7 +6,7 @@ When a file has grown, and what was appended continues the session, only the app
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -16,7 +16,7 @@ from store.model.session import SessionFields
 from store.sources.contract import Batch, Problem, SessionRef, SourceReader
 from store.sources.kit import jsonl, sqlite
 from store.sources.kit.continuation import CarriedState, Continuation
-from store.sources.kit.jsonl import FileMark, JsonLine, as_dict
+from store.sources.kit.jsonl import FileMark, JsonLine, LineCache, as_dict
 from store.sources.kit.layout import Layout
 from store.sources.kit.transcripts import (
     Branch,
@@ -29,6 +29,10 @@ from store.sources.kit.transcripts import (
 
 MAX_TAIL_NODES = 500
 """Limits the records after the last message that a mark remembers."""
+
+
+ReadLines = Callable[[Path, list[Problem]], Iterable[JsonLine]]
+"""Yields the lines of a file and adds its problems to the list."""
 
 
 class EntryParser(CarriedState, ABC):
@@ -64,9 +68,9 @@ class RecordTree(CarriedState, ABC):
         "Is set by a record that changes what the records before it mean, so that they must be read again."
         self.started_at = ""
 
-    def read_file(self) -> Self:
+    def read_file(self, read_lines: ReadLines = jsonl.read_lines) -> Self:
         self.stamp = jsonl.plain_file_stamp(self.path)
-        for line in jsonl.read_lines(self.path, self.problems):
+        for line in read_lines(self.path, self.problems):
             self.add_line(line)
         self.times = [time or self.started_at for time in self.times]
         return self
@@ -168,6 +172,8 @@ class RecordTreeReader(SourceReader):
         self._root = root
         self._layout = layout
         self._make_tree = make_tree
+        self._lines = LineCache(_keep_line)
+        "Keeps the lines of the file that was read last, because they are read twice: for its outline, and as entries."
         self._outline: RecordTree | None = None
         "Is the outline of the file that was read last, since all of its branches are read one after the other."
 
@@ -212,7 +218,7 @@ class RecordTreeReader(SourceReader):
 
     def _load_outline(self, path: Path) -> RecordTree:
         if self._outline is None or (self._outline.path, self._outline.stamp) != (path, jsonl.plain_file_stamp(path)):
-            self._outline = self._make_tree(path).read_file()
+            self._outline = self._make_tree(path).read_file(self._lines.read)
         return self._outline
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
@@ -235,7 +241,9 @@ class RecordTreeReader(SourceReader):
         parser = outline.entry_parser()
         # A fork is in the file of its session, which already reports the problems.
         problems = [] if name else outline.problems.copy()
-        yield from sqlite.build_batches(_read_entries(outline, parser, nodes_by_offset, {*shared, *copied}), problems)
+        lines = self._lines.read(path, [])
+        entries = _read_entries(outline, parser, lines, nodes_by_offset, {*shared, *copied})
+        yield from sqlite.build_batches(entries, problems)
         if not name and len(copied) < len(branch.own_nodes):
             yield Batch(mark=_SessionEnd(outline, parser).mark_end(branch, cost))
 
@@ -252,10 +260,18 @@ class RecordTreeReader(SourceReader):
         return [], branch.fork_fields(outline.native_id)
 
 
+def _keep_line(line: JsonLine) -> JsonLine:
+    return line
+
+
 def _read_entries(
-    outline: RecordTree, parser: EntryParser, nodes_by_offset: Mapping[int, int], inherited: set[int]
+    outline: RecordTree,
+    parser: EntryParser,
+    lines: Iterable[JsonLine],
+    nodes_by_offset: Mapping[int, int],
+    inherited: set[int],
 ) -> Iterator[list[NewEntry]]:
-    for line in jsonl.read_lines(outline.path, []):
+    for line in lines:
         node = nodes_by_offset.get(line.offset)
         if node is not None:
             entry = _read_entry(outline, parser, line, node)
