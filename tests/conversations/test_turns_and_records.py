@@ -141,8 +141,9 @@ def test_tokens_add_up_and_the_model_is_the_last_that_answered(store: Store, ses
     assert (after.tokens_input, after.tokens_output, after.tokens_cached, after.tokens_total) == (11, 22, 77, 110)
     assert (after.tokens_cache_read, after.tokens_cache_write) == (33, 44)
     assert after.model == "m2"
-    with pytest.raises(BadValue, match="token count"):
-        store.chains.append(session.key, [text_entry("assistant", "c", tokens=Tokens(2**63))])
+    for wrong in (Tokens(2**63), Tokens(1, -(2**63)), Tokens(True), Tokens(1.5)):  # type: ignore[arg-type]
+        with pytest.raises(BadValue, match="token count"):
+            store.chains.append(session.key, [text_entry("assistant", "c", tokens=wrong)])
 
 
 def test_entries_of_one_record_share_it(store: Store, session: Session) -> None:

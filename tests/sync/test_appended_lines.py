@@ -227,6 +227,22 @@ def test_a_file_that_was_rewritten_or_truncated_is_read_again(
     assert stored_texts(store, old.id)[-1] == "one more"
 
 
+def test_a_mark_with_a_digest_of_an_older_version_leads_to_a_complete_read(
+    growing: Growing, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing.say("one more")
+    with monkeypatch.context() as older_version:
+        older_version.setattr(
+            jsonl.FileMark, "from_file", lambda path, end, _: jsonl.FileMark(str(path), end, "ab" * 12)
+        )
+        sync_paths(store, growing.root)
+    before, sessions = stored_texts(store, growing.native_id), len(store.sessions.newest(1000))
+    growing.say("after that")
+    report = sync_paths(store, growing.root)
+    assert (report.new, report.problems, len(store.sessions.newest(1000))) == (0, [], sessions)
+    assert stored_texts(store, growing.native_id) == [*before, "after that"]
+
+
 @pytest.mark.parametrize("growing", ["claude", "codex", "pi"], indirect=True)
 def test_a_file_that_moved_stays_one_session(growing: Growing, store: Store) -> None:
     sync_paths(store, growing.root)
