@@ -23,13 +23,13 @@ from store.model.entry import (
     Part,
     Text,
     Thinking,
-    Tokens,
     ToolCall,
     ToolResult,
 )
 from store.model.identity import foreign_session_id
 from store.model.session import LIBRARY_SOURCE, SessionFields
 from store.model.usage import Usage
+from store.sources.kit.usage import tokens_from_usage
 from store.text.validate import encode
 
 CHARACTERS_PER_TOKEN = 4
@@ -241,9 +241,11 @@ class ScriptPlayer:
             data = encode(build_record(part_entry, make_native_id(source, self.conversation.name)))
             part_entry.record = NewRecord(data, place=_DATABASES.get(source, ""))
             size += len(data)
+        tokens = max(size // CHARACTERS_PER_TOKEN, 1)
         if by_model and self.conversation.model:
-            entries[-1].usage = self._count_usage(max(size // CHARACTERS_PER_TOKEN, 1))
-        entries[-1].tokens = self._count_tokens(size, by_model)
+            entries[-1].usage = self._count_usage(tokens)
+            entries[-1].tokens = tokens_from_usage(entries[-1].usage)
+        self.context_tokens += tokens
         return entries
 
     def _count_usage(self, output: int) -> Usage:
@@ -257,11 +259,6 @@ class ScriptPlayer:
             return Usage(context - cached, cached, output=output, provider=provider)
         fresh = min(UNCACHED_TOKENS, context - cached)
         return Usage(fresh, cached, context - cached - fresh, output=output, provider=provider)
-
-    def _count_tokens(self, size: int, by_model: bool) -> Tokens | None:
-        new = max(size // CHARACTERS_PER_TOKEN, 1)
-        cached, self.context_tokens = self.context_tokens, self.context_tokens + new
-        return Tokens(min(new, 400) + 3, new, cached) if by_model else None
 
 
 # ── records, as the agents would have written them ────────────────────────────────────────────────

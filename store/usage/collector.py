@@ -77,7 +77,10 @@ _END_OF_TIME = "~"
 """Sorts after every time."""
 
 _SELECT_EARLY_SESSIONS = "select key from sessions where turns = 0 and tool_calls > 0 and {condition}"
-_ACTIVE_SECONDS = f"min(max((julianday(ended_at) - julianday(started_at)) * 86400, 0), {MAX_TURN_SECONDS})"
+# It is rounded for each turn, so that all rows add up to the same total.
+_ACTIVE_SECONDS = f"""
+    cast(min(max((julianday(ended_at) - julianday(started_at)) * 86400, 0), {MAX_TURN_SECONDS}) + 0.5 as integer)
+"""
 _SELECT_TURNS = """
     select {key}, {split}, json_group_array(distinct turns.session), count(*), sum({seconds})
     from turns join sessions on sessions.key = turns.session
@@ -248,7 +251,7 @@ class StatisticsCollector:
             sql, since, until, *self._sessions.values
         ):
             if is_whole:
-                figures = Figures(turns=turns, tool_calls=calls, errors=errors, active_seconds=round(seconds))
+                figures = Figures(turns=turns, tool_calls=calls, errors=errors, active_seconds=seconds)
                 self._add(key, split, figures, _decode_keys(keys))
             else:
                 others = _decode_keys(keys)
@@ -265,7 +268,7 @@ class StatisticsCollector:
             condition=sessions.sql,
         )
         for key, split, keys, turns, seconds in self._store.rows(sql, *period.values, *sessions.values):
-            self._add(key, split, Figures(turns=turns, active_seconds=round(seconds)), _decode_keys(keys))
+            self._add(key, split, Figures(turns=turns, active_seconds=seconds), _decode_keys(keys))
 
     def _add_calls(self, sessions: Condition) -> None:
         """Add the calls. A call belongs to the time at which its turn began."""

@@ -205,6 +205,15 @@ def test_a_session_over_several_days_is_counted_turn_by_turn(store: Store) -> No
     assert (totals.sessions, totals.turns, totals.tool_calls) == (2, 2, 2)
 
 
+def test_active_time_has_the_same_total_whatever_the_rows_are(store: Store) -> None:
+    for number in range(3):
+        call = NewEntry(role="assistant", parts=(Text("ok"),), created_at=f"2026-01-0{number + 4}T09:00:01.400Z")
+        add_session(store, f"s{number}", prompt(f"2026-01-0{number + 4}T09:00:00.000Z"), call, cwd=f"/w/{number}")
+    for by in ("day", "month", "folder", "session", "model"):
+        found = store.usage.collect(by)  # type: ignore[arg-type]
+        assert found.totals.active_seconds == sum(row.figures.active_seconds for row in found.rows) == 3
+
+
 def test_calls_before_the_first_prompt_count(store: Store) -> None:
     call = NewEntry(role="assistant", parts=(ToolCall("c", "bash", {}),), created_at="2026-01-04T09:00:00.000Z")
     add_session(store, "a", call, created_at="2026-01-04T09:00:00.000Z")
