@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
+from store.cli.usage.money import format_tokens
 from store.model.entry import NewEntry, Text, ToolCall, ToolResult
 from store.model.usage import Usage
 from store.paths import config_file
@@ -244,6 +245,26 @@ def test_list_has_tokens_by_kind_and_the_api_value(cli: CommandLine) -> None:
 
 def test_list_is_sorted_by_cost(cli: CommandLine) -> None:
     assert [row[0] for row in cli("list", "--sort", "cost").rows] == ["first", "helper", "other"]
+
+
+@pytest.mark.parametrize(("columns", "kinds"), [("80", False), ("160", True)])
+def test_tables_fit_into_the_terminal(cli: CommandLine, columns: str, kinds: bool) -> None:
+    stats = cli.run_in_terminal("stats", "--by", "model", COLUMNS=columns, NO_COLOR="1")
+    assert ("CACHE READ" in stats.out) is kinds
+    assert ("TOKENS" in stats.out) is not kinds
+    cost = cli.run_in_terminal("cost", "first", COLUMNS=columns, NO_COLOR="1")
+    assert "claude-opus-4-8: 2 responses, anthropic/claude-opus-4-8" in cost.out
+    assert "cache write 1h     400             10    $0.0040" in cost.out
+    for shown in (stats, cost):
+        assert max(map(len, shown.lines)) <= int(columns)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(9_999, "9,999"), (12_345, "12.3k"), (1_539_600, "1.5M"), (2_000_000_000, "2.0G")]
+)
+def test_a_terminal_shows_short_numbers_of_tokens(count: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.cli.output.stdout_is_terminal", lambda: True)
+    assert format_tokens(count) == text
 
 
 def test_prices_lists_and_finds_models(cli: CommandLine) -> None:

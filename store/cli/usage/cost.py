@@ -74,31 +74,32 @@ def cost(store: Store, session_id: str, turn: int | None, as_json: bool) -> None
 
 
 def _write_lines(explanation: CostExplanation) -> None:
-    """Write one row for each kind of tokens of each model: tokens × rate = API value."""
-    headings = ["model", ":responses", "kind", ":tokens", ":$ per million", ":API value", "rate"]
-    rows: list[list[Span]] = []
-    for line in explanation.lines:
+    """Write one row for each kind of tokens of each model: tokens × rate = API value.
+
+    On a terminal, the model and its rates stand above their rows, because there is no room beside them.
+    """
+    for position, line in enumerate(explanation.lines):
         name: Span = TerminalText(line.model or "(unknown model)", "name")
-        responses = str(line.responses)
-        for item in line.itemize():
-            rows.append([name, responses, *_item_cells(line, item)])
-            name = responses = ""
+        cells = [_item_cells(line, item) for item in line.itemize()]
+        notes = [_describe_rate(line) if item.rate is not None else "" for item in line.itemize()]
         if line.rounding:
-            rows.append(["", "", "rounding", "", "", f"{line.rounding / MICRO_DOLLARS:+.6f}", "each response"])
-    output.print_table(headings, rows)
+            cells.append(["rounding", "", "", f"{line.rounding / MICRO_DOLLARS:+.6f}"])
+            notes.append("each response")
+        if output.stdout_is_terminal():
+            if position:
+                write("")
+            write(name, f": {format_count(line.responses, 'response')}, {_describe_rate(line) or UNPRICED}")
+            output.print_table(["kind", ":tokens", ":$ per million", ":API value", ""], [[*row, ""] for row in cells])
+        else:
+            starts: list[list[Span]] = [[name, str(line.responses)]] + [["", ""]] * (len(cells) - 1)
+            rows = zip(starts, cells, notes, strict=True)
+            output.print_table([], [[*start, *row, note] for start, row, note in rows])
 
 
 def _item_cells(line: CostLine, item: CostItem) -> list[Span]:
     label = f"{item.kind.replace('_', ' ')}{' (estimated)' if item.kind in line.estimated else ''}"
-    if item.rate is None:
-        return [label, format_tokens(item.tokens), "", UNPRICED, ""]
-    return [
-        label,
-        format_tokens(item.tokens),
-        format_rate(item.rate),
-        format_cost(item.amount),
-        _describe_rate(line),
-    ]
+    rate = "" if item.rate is None else format_rate(item.rate)
+    return [label, format_tokens(item.tokens), rate, format_cost(item.amount)]
 
 
 def _describe_rate(line: CostLine) -> str:
@@ -114,7 +115,7 @@ def _write_turns(turns: list[TurnCost], context: list[ContextPoint]) -> None:
     largest: dict[int, ContextPoint] = {}
     for point in sorted(context, key=lambda point: point.context):
         largest[point.turn] = point
-    headings = [":turn", ":responses", ":tokens", ":API value", ":own", ":carried (estimate)", ":share", ":context"]
+    headings = [":turn", ":responses", ":tokens", ":API value", ":own", ":carried", ":share", "context"]
     output.print_table(
         headings,
         [
@@ -123,8 +124,8 @@ def _write_turns(turns: list[TurnCost], context: list[ContextPoint]) -> None:
                 str(turn.responses),
                 format_tokens(turn.tokens.total),
                 format_cost(turn.cost),
-                format_cost(turn.own),
-                format_cost(turn.carried),
+                format_cost(turn.own, is_estimated=True),
+                format_cost(turn.carried, is_estimated=True),
                 f"{turn.share:.1%}",
                 _describe_context(largest[turn.turn]),
             ]

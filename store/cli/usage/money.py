@@ -10,6 +10,9 @@ from store.usage.stale import count_without_usage
 
 UNPRICED = "unpriced"
 
+SHORTENED_TOKENS = 10_000
+"""Is the number of tokens from which a terminal shows them in thousands, millions and so on."""
+
 
 def format_cost(cost: int | None, *, is_estimated: bool = False) -> str:
     """Format micro-dollars. Small amounts have more decimals; an estimate has a ~ before it on a terminal."""
@@ -31,10 +34,10 @@ def format_tokens(count: int) -> str:
     """Format a number of tokens: short on a terminal, complete elsewhere."""
     if not output.stdout_is_terminal():
         return str(count)
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if count >= size * 10:
-            return f"{count / size:,.1f}{unit}"
-    return f"{count:,}"
+    if count < SHORTENED_TOKENS:
+        return f"{count:,}"
+    unit, size = next((unit, size) for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)) if count >= size)
+    return f"{count / size:,.1f}{unit}"
 
 
 def describe_prices(table: TableInfo, *, is_estimated: bool = False) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -19,6 +20,12 @@ from store.usage.period import Period
 
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d?))?")
 _MOMENT = re.compile(r"\d+[a-z]+|.*[t ]\d.*")
+
+WIDE_TERMINAL = 120
+"""Is the width that a terminal needs for all columns."""
+
+_Column = tuple[str, Callable[[Figures], Span]]
+"""Holds a heading, and what writes a cell below it."""
 
 since_option = click.option("--since", metavar="D", help="Only from this day on, e.g. 2026-11-01, 2026-11, 7d, monday.")
 until_option = click.option("--until", metavar="D", help="Only up to this day or month, which is included.")
@@ -63,12 +70,13 @@ def stats(
     if as_json:
         output.emit_json(_to_json(found) | query_options.query_to_json(query))
         return
-    headings = [by.replace("_", " × "), ":sessions", ":turns", ":calls", ":errors"]
-    headings += [":input", ":cache read", ":cache write", ":output", ":API value", "unpriced"]
-    rows = [_row(_name(by, row.key), row.figures) for row in found.rows]
+    rows = [(_name(by, row.key), row.figures) for row in found.rows]
     if len(rows) > 1:
-        rows.append(_row("total", found.totals))
-    output.print_table(headings, rows)
+        rows.append(("total", found.totals))
+    columns = _choose_columns()
+    headings = [by.replace("_", " × "), *(heading for heading, _ in columns)]
+    cells = [[TerminalText(name, "name"), *(write(figures) for _, write in columns)] for name, figures in rows]
+    output.print_table(headings, cells)
     if not rows:
         output.notify("Nothing found.")
     elif found.totals.cost is not None:
@@ -81,21 +89,24 @@ def _name(by: Dimension, key: str) -> str:
     return source_label(key) if by == "agent" and output.stdout_is_terminal() else key
 
 
-def _row(name: str, figures: Figures) -> list[Span]:
-    tokens = figures.tokens
-    return [
-        TerminalText(name, "name"),
-        str(figures.sessions),
-        str(figures.turns),
-        str(figures.tool_calls),
-        TerminalText(str(figures.errors), "bad" if figures.errors else "quiet"),
-        format_tokens(tokens.input),
-        format_tokens(tokens.cache_read),
-        format_tokens(tokens.cache_write_5m + tokens.cache_write_1h),
-        format_tokens(tokens.output),
-        TerminalText(_format_value(figures), "title"),
-        format_tokens(figures.unpriced_tokens) if figures.unpriced_tokens else "",
+def _choose_columns() -> list[_Column]:
+    """Return the columns besides the name. A narrow terminal has no room for errors and for the kinds of tokens."""
+    sessions = (":sessions", lambda figures: str(figures.sessions))
+    turns = (":turns", lambda figures: str(figures.turns))
+    calls = (":calls", lambda figures: str(figures.tool_calls))
+    value = (":API value", lambda figures: TerminalText(_format_value(figures), "title"))
+    unpriced = ("unpriced", lambda figures: format_tokens(figures.unpriced_tokens) if figures.unpriced_tokens else "")
+    if output.stdout_is_terminal() and output.terminal_width() < WIDE_TERMINAL:
+        tokens = (":tokens", lambda figures: format_tokens(figures.tokens.total))
+        return [sessions, turns, calls, tokens, value, unpriced]
+    kinds = [
+        (":input", lambda figures: format_tokens(figures.tokens.input)),
+        (":cache read", lambda figures: format_tokens(figures.tokens.cache_read)),
+        (":cache write", lambda figures: format_tokens(figures.tokens.cache_write_5m + figures.tokens.cache_write_1h)),
+        (":output", lambda figures: format_tokens(figures.tokens.output)),
     ]
+    errors = (":errors", lambda figures: TerminalText(str(figures.errors), "bad" if figures.errors else "quiet"))
+    return [sessions, turns, calls, errors, *kinds, value, unpriced]
 
 
 def _format_value(figures: Figures) -> str:
