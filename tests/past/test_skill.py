@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
-from store.agent_api.past.skill import FACT_TEXT, SKILL_TEXT
+from store.agent_api.past.skill import SKILL_TEXT
 from store.memory.context import estimate_tokens
+from store.memory.rules import AGENTS
 from store.store import Store
 
 MAX_TOKENS_UNTIL_USED = 35
@@ -61,14 +62,15 @@ def test_it_is_installed_shown_removed_and_undone(cli: CommandLine, home: Path) 
     assert files[0].read_text() == SKILL_TEXT
 
 
-def test_agents_without_skills_get_a_fact(cli: CommandLine, store: Store, home: Path) -> None:
-    (home / ".qwen").mkdir()
-    assert "Run `backscroll memory push`" in cli("skill", "install", "qwen").err
-    assert cli("memory", "push").status == 0
-    assert FACT_TEXT in (home / ".qwen/QWEN.md").read_text()
-    cli("skill", "remove", "qwen")
-    cli("memory", "push")
-    assert not (home / ".qwen/QWEN.md").exists()
+@pytest.mark.parametrize("agent", AGENTS)
+def test_each_agent_takes_it_in_its_folder(cli: CommandLine, home: Path, agent: str) -> None:
+    folders = {"opencode": ".config/opencode", "goose": ".config/goose", "pi": ".pi/agent"}
+    assert cli("skill", "install", agent).status == 0
+    file = home / folders.get(agent, f".{agent}") / "skills/backscroll/SKILL.md"
+    assert file.read_text() == SKILL_TEXT
+    assert agent in cli("skill", "--json").json["installed"]
+    assert cli("skill", "remove", agent).status == 0
+    assert not file.parent.exists()
 
 
 def test_unknown_agents_and_an_empty_home_are_refused(cli: CommandLine) -> None:

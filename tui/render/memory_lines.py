@@ -370,6 +370,11 @@ def render_budget(budget: MemoryBudget) -> list[RenderedLine]:
             build_content([("differs  ", ERROR), (one_line(conflict.key, 100), STRONG), (f"  {agents}", MUTED)]),
         ]
         lines += [_render_line_place(place, place.text) for place in conflict.places]
+    if budget.conflicts:
+        lines += [
+            Content(""),
+            build_content([("Press m on one of the lines that differ to give all of them one value.", MUTED)]),
+        ]
     return lines or [build_content([("No agent finds a memory file here.", MUTED)])]
 
 

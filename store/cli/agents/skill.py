@@ -5,20 +5,19 @@ from __future__ import annotations
 import click
 
 from store.agent_api.past.skill import (
-    SKILL_AGENTS,
     SKILL_TEXT,
-    SkillPlan,
     find_skill_file,
-    list_installed_agents,
     plan_installation,
     plan_removal,
     write_skill,
 )
 from store.cli import output
 from store.cli.lazy_group import ListGroup
-from store.cli.memory.commands import shorten_path, write_diff
+from store.cli.memory.commands import print_push_plan, shorten_path
 from store.cli.options import json_option, with_store
-from store.cli.output import format_count
+from store.memory.rules import AGENTS
+from store.memory.targets import list_installed_agents
+from store.model.memory import PushPlan
 from store.store import Store
 
 agents_argument = click.argument("agents", metavar="[AGENT]...", nargs=-1)
@@ -39,7 +38,7 @@ def show(as_json: bool) -> None:
     """Show the text of the skill, and where it is installed."""
     installed = [agent for agent in list_installed_agents() if find_skill_file(agent).exists()]
     if as_json:
-        output.emit_json({"text": SKILL_TEXT, "installed": installed, "agents": list(SKILL_AGENTS)})
+        output.emit_json({"text": SKILL_TEXT, "installed": installed, "agents": list(AGENTS)})
         return
     output.write(SKILL_TEXT.rstrip("\n"))
     for agent in installed:
@@ -53,9 +52,9 @@ def show(as_json: bool) -> None:
 @dry_run_option
 @with_store
 def install(store: Store, agents: tuple[str, ...], dry_run: bool) -> None:
-    """Install the skill for AGENTs, or for all that take skills.
+    """Install the skill for AGENTs, or for all that have a folder in your home.
 
-    qwen and goose know no skills: they get a fact, which `memory push` writes. `backscroll undo` reverses it.
+    A backup is taken first, and `backscroll undo` reverses it.
     """
     _run(store, plan_installation(agents), dry_run, remove=False)
 
@@ -72,19 +71,10 @@ def remove(store: Store, agents: tuple[str, ...], dry_run: bool) -> None:
     _run(store, plan_removal(agents), dry_run, remove=True)
 
 
-def _run(store: Store, plan: SkillPlan, dry_run: bool, *, remove: bool) -> None:
+def _run(store: Store, plan: PushPlan, dry_run: bool, *, remove: bool) -> None:
     backup = None if dry_run else write_skill(store, plan, remove=remove)
-    for file in plan.changed:
-        write_diff(file.diff)
-    for file in plan.files:
-        if file.problem:
-            output.notify(file.problem)
-    if plan.fact_agents:
-        names = ", ".join(plan.fact_agents)
-        output.notify(f"For {names} it is a fact. Run `backscroll memory push` to write the files.")
-    if backup is not None:
-        output.notify(f"{format_count(len(plan.changed), 'file')} written; the backup is {backup}.")
-    elif not plan.changed and not plan.fact_agents:
+    print_push_plan(plan, backup)
+    if not plan.changed and not plan.problems:
         output.notify("Nothing to do.")
-    if any(file.problem for file in plan.files):
+    if plan.problems:
         raise click.exceptions.Exit(1)

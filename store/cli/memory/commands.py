@@ -201,14 +201,15 @@ def push(store: Store, dry_run: bool, as_json: bool) -> None:
     if as_json:
         output.emit_json(push_to_json(plan, backup, dry_run))
     else:
-        _print_plan(plan, backup)
+        print_push_plan(plan, backup)
         if not plan.changed and not plan.problems:
             output.notify("Nothing to push." if plan.files else "No facts are shared. Run `backscroll memory share N`.")
     if plan.problems:
         raise click.exceptions.Exit(1)
 
 
-def _print_plan(plan: PushPlan, backup: Path | None) -> None:
+def print_push_plan(plan: PushPlan, backup: Path | None) -> None:
+    """Print the diff of every file, what to know about it, and where the backup is."""
     for file in plan.changed:
         write_diff(file.diff)
         for note in file.notes:
@@ -297,7 +298,7 @@ def merge(
     elif plan is None:
         _print_options(options)
     else:
-        _print_plan(plan, backup)
+        print_push_plan(plan, backup)
     if plan is not None and plan.problems:
         raise click.exceptions.Exit(1)
 
