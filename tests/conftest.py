@@ -18,12 +18,15 @@ import textual.pilot
 from fake_clipboard import FakeClipboard
 from hypothesis import HealthCheck, settings
 from idle_wait import wait_until_idle
+from postgres_server import postgres_server
 from textual.notifications import Notification
 
 if TYPE_CHECKING:
     from child_processes import ForkServer
 
     from store.store import Store
+
+__all__ = ["postgres_server"]
 
 # These tests run real programs, which `make test-agents` installs first.
 collect_ignore = ["agents"]

@@ -241,13 +241,6 @@ class LocalTeam:
         (found,) = self.list_shares("team_shares.id = ?", share)
         return found
 
-    def forget_ended_shares(self, session_ids: Sequence[str]) -> None:
-        """Forget that these sessions were withdrawn, so that they can be shared with their parent again."""
-        with self._store.transaction() as connection:
-            connection.executemany(
-                "delete from team_shares where session = ? and ended_at is not null", [(one,) for one in session_ids]
-            )
-
     def update_share(self, share: str, **columns: Any) -> None:
         assignments = ", ".join(f"{name} = ?" for name in columns)
         with self._store.transaction() as connection:

@@ -150,7 +150,6 @@ class ChangeCollector:
     def add_share(self, session: Session, audience: list[str], policy: LeakPolicy, is_ruled: bool = False) -> ShareRow:
         """Share a session. Its operations and its sub-agents follow with the next `collect`."""
         share = f"{self._membership.machine}/{uuid4().hex}"
-        self._team.forget_ended_shares([child.id for child in self._list_sub_agents(session)])
         readers, _ = self._team.resolve_readers(encode_names(audience))
         return self._team.add_share(
             share,
@@ -170,13 +169,10 @@ class ChangeCollector:
             self._emit("unshare", share, {})
 
     def _share_sub_agents(self, session: Session, share: ShareRow) -> None:
-        """Share the sub-agents that were never shared. One that was withdrawn is shared again only with its parent."""
-        for child in self._list_sub_agents(session):
-            if not self._team.list_shares("session = ?", child.id):
+        """Share the sub-agents that are not shared yet, with the same members."""
+        for child in self._store.sessions.children(session.id):
+            if child.relation in SUB_AGENT_RELATIONS and self._team.find_share_of(child.id) is None:
                 self.add_share(child, decode(share.audience), cast("LeakPolicy", share.policy), bool(share.is_ruled))
-
-    def _list_sub_agents(self, session: Session) -> list[Session]:
-        return [child for child in self._store.sessions.children(session.id) if child.relation in SUB_AGENT_RELATIONS]
 
     def _send_keys(self, share: ShareRow) -> None:
         """Wrap the key of a share for machines that may read it and cannot yet."""

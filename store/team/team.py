@@ -218,6 +218,8 @@ class Team:
             raise NotFound(f"The session {session.id!r} is not shared.")
         if share.machine != membership.machine:
             raise Refused(f"Only {share.owner_name} can withdraw this session.")
+        if session.relation in SUB_AGENT_RELATIONS and self._local.find_share_of(session.parent_id or ""):
+            raise Refused(f"A sub-agent is shared with its session. Withdraw {session.parent_id!r} instead.")
         collector = ChangeCollector(self._store, self._local)
         with self._store.transaction():
             for one in [session, *self._list_sub_agents(session)]:

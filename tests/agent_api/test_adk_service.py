@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F401 a fixture
+from postgres_server import PASSWORD, PostgresServer
 
 from store.doctor import check_store
 from store.store import Store

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from adk_postgres_database import QUOTED_PASSWORD, V0_SCHEMA, AdkPostgresDatabase, clear_postgres_environment  # noqa: F401 a fixture
 from command_line import CommandLine
-from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F401 a fixture
+from postgres_server import PASSWORD, PostgresServer
 
 from store.errors import Unreadable
 from store.model.session import Session
@@ -31,7 +31,7 @@ make_event, record_conversation = adk_conversation.make_event, adk_conversation.
 
 
 @pytest.fixture
-def base(postgres_server: PostgresServer) -> AdkPostgresDatabase:  # noqa: F811
+def base(postgres_server: PostgresServer) -> AdkPostgresDatabase:
     return AdkPostgresDatabase(postgres_server)
 
 

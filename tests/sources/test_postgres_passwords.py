@@ -13,7 +13,7 @@ import pytest
 from adk_postgres_database import QUOTED_PASSWORD, V0_SCHEMA, AdkPostgresDatabase, clear_postgres_environment  # noqa: F401 a fixture
 from command_line import CommandLine
 from foreign_databases import PINGU_SCHEMA, add_pingu_session, make_database
-from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F401 a fixture
+from postgres_server import PASSWORD, PostgresServer
 
 from store.store import Store
 from store.sync.worker_process import WorkerProcess
@@ -71,7 +71,7 @@ def test_a_wrong_address_is_shown_without_its_password(
 
 
 def test_a_database_that_was_read_shows_no_password(
-    postgres_server: PostgresServer,  # noqa: F811
+    postgres_server: PostgresServer,
     tmp_path: Path,
 ) -> None:
     base, line = AdkPostgresDatabase(postgres_server), CommandLine(tmp_path / "store.db")

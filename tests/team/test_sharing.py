@@ -185,7 +185,7 @@ def test_leaving_withdraws_and_removes_everything(open_member: OpenMember) -> No
         anna.team.sync()
 
 
-def test_a_sub_agent_that_was_withdrawn_comes_back_only_with_its_parent(open_member: OpenMember) -> None:
+def test_a_sub_agent_is_withdrawn_and_comes_back_with_its_session(open_member: OpenMember) -> None:
     anna, ben = open_member("anna"), open_member("ben")
     trust_all(anna, ben)
     session = add_session(anna)
@@ -193,11 +193,11 @@ def test_a_sub_agent_that_was_withdrawn_comes_back_only_with_its_parent(open_mem
     anna.append_message("s1:delegate:helper", "user", [{"type": "text", "text": "Look at the uploader."}])
     anna.team.share(session)
     sync_all(anna, ben)
-    anna.team.unshare(anna.sessions.get("s1:delegate:helper"))
-    anna.append_message("s1", "user", [{"type": "text", "text": "Go on."}])
-    sync_all(anna, ben)
-    assert [one.id for one in ben.sessions.newest()] == [shared_id(ben, anna)]
+    with pytest.raises(Refused, match="Withdraw 's1' instead"):
+        anna.team.unshare(anna.sessions.get("s1:delegate:helper"))
     anna.team.unshare(session)
+    sync_all(anna, ben)
+    assert ben.sessions.newest() == []
     anna.team.share(session)
     sync_all(anna, ben)
     (child,) = ben.sessions.children(shared_id(ben, anna))

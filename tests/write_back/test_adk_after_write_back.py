@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from adk_postgres_database import AdkPostgresDatabase, clear_postgres_environment  # noqa: F401 a fixture
 from foreign_databases import sync_paths
-from postgres_server import PostgresServer, postgres_server  # noqa: F401 a fixture
 
 from store.model.session import Session
 from store.store import Store

@@ -16,7 +16,7 @@ import pytest
 from adk_postgres_database import QUOTED_PASSWORD, V0_SCHEMA, AdkPostgresDatabase, clear_postgres_environment  # noqa: F401 a fixture
 from command_line import CommandLine
 from foreign_databases import sync_paths
-from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F401 a fixture
+from postgres_server import PASSWORD, PostgresServer
 from write_back_roundtrip import Dump, WriteBackCase, check_round_trip
 
 from store.errors import BadValue, Busy, ChangedMeanwhile, Refused, Unreadable, WriteFailed
@@ -96,7 +96,7 @@ class PostgresCase(WriteBackCase):
 
 
 @pytest.fixture
-def database(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> AdkPostgresDatabase:  # noqa: F811
+def database(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> AdkPostgresDatabase:
     database = AdkPostgresDatabase(postgres_server)
     monkeypatch.setenv("SESSION_SERVICE_URI", database.async_url)
     return database

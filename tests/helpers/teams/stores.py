@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from uuid import uuid4
 
+import psycopg
 import pytest
 from postgres_server import PASSWORD, PostgresServer
 
@@ -30,13 +30,20 @@ def trust_all(*stores: Store) -> None:
                 store.team.trust(machine.name, machine.machine)
 
 
+@pytest.fixture(scope="session")
+def team_database(postgres_server: PostgresServer) -> str:
+    """Provide the address of a database that all tests use, because creating one takes longer than most tests."""
+    postgres_server.create_database("team")
+    return postgres_server.url("team")
+
+
 @pytest.fixture
-def team_address(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Provide the address of an empty database, whose password is in the environment."""
-    name = f"team_{uuid4().hex[:12]}"
-    postgres_server.create_database(name)
+def team_address(team_database: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Provide the address of a database without a team, whose password is in the environment."""
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    return postgres_server.url(name)
+    with psycopg.connect(team_database, autocommit=True) as connection:
+        connection.execute("drop schema if exists backscroll_team cascade")
+    return team_database
 
 
 @pytest.fixture
