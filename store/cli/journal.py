@@ -97,6 +97,8 @@ def _format_headline(edit: Edit) -> list[Span]:
     ]
     if edit.session_ids:
         pieces.append("  " + output.to_one_line(", ".join(edit.session_ids)))
+    if edit.author:
+        pieces.append(f"  by {output.to_one_line(edit.author)}")
     if edit.undone_by is not None:
         pieces.append(TerminalText(f"  undone by {edit.undone_by}", "quiet"))
     if edit.blanked:

@@ -87,7 +87,7 @@ def _session_to_json(
         entry_id(session.id, positions[key]) if key in positions else None for key in (session.head, session.tail)
     )
     return {
-        **{name: getattr(session, name) for name in _SESSION_FIELDS},
+        **select_fields(session, *_SESSION_FIELDS),
         "webhook": session.masked_webhook,
         "head": head,
         "tail": tail,
@@ -117,6 +117,11 @@ def _session_to_json(
         "failed": session.activity == "failed",
         "expires_at": session.expires_at or None,
     }
+
+
+def select_fields(value: object, *names: str) -> JsonObject:
+    """Return the fields of a value that JSON has unchanged."""
+    return {name: getattr(value, name) for name in names}
 
 
 def dollars(cost: int | None) -> float | None:
@@ -346,6 +351,7 @@ def edit_to_json(edit: Edit) -> JsonObject:
         "undoes": edit.undoes,
         "undone_by": edit.undone_by,
         "purged": edit.blanked,
+        "author": edit.author or None,
     }
 
 

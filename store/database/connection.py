@@ -13,7 +13,7 @@ from store.database.progress import Notify
 from store.errors import BadValue, Busy, Damaged, Refused, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import make_private_folder, refuse_planted
 
-SCHEMA_VERSION = 27
+SCHEMA_VERSION = 28
 """Equals the number of migrations. It is repeated here because an ordinary start does not need to load them."""
 
 LAST_REINDEXING_MIGRATION = 11

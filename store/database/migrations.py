@@ -10,7 +10,7 @@ from __future__ import annotations
 from store.database.leak_tables import LEAKS, REDACTIONS
 from store.database.memory_tables import FACT_PROPOSALS, MEMORY_FILES
 from store.database.migration_set import Database, MigrationSet
-from store.database.team_tables import COLLECTED_SHARES, PLAIN_TEAM, TEAM
+from store.database.team_tables import COLLECTED_SHARES, EDIT_AUTHORS, PLAIN_TEAM, TEAM
 
 migrations = MigrationSet("backscroll")
 
@@ -158,6 +158,11 @@ def m026_plain_team(db: Database) -> None:
 @migrations.add
 def m027_collected_shares(db: Database) -> None:
     _execute(db, COLLECTED_SHARES)
+
+
+@migrations.add
+def m028_edit_authors(db: Database) -> None:
+    _execute(db, EDIT_AUTHORS)
 
 
 CONVERSATIONS = """

@@ -106,3 +106,8 @@ alter table team_outbox add column texts blob
 COLLECTED_SHARES = """
 alter table team_shares add column collected text not null default ''
 """
+
+# Edits that members of the team made elsewhere are in the journal with their authors.
+EDIT_AUTHORS = """
+alter table edits add column author text not null default ''
+"""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 UNDO = "undo"
 
-_COLUMNS = "id, kind, at, sessions, before, after, undoes, undone_by, blanked"
+_COLUMNS = "id, kind, at, sessions, before, after, undoes, undone_by, blanked, author"
 _TOUCHES_SESSION = "exists (select 1 from json_each(edits.sessions) where value = ?)"
 _SELECT_LATER_EDITS = f"""
     select {_COLUMNS} from edits where id > ? and undone_by is null and blanked = 0 and kind != ? order by id
@@ -38,11 +38,19 @@ _SELECT_SHARED_FACT = """
 class PendingEdit:
     """Changes rows for an edit that is not recorded yet, and remembers their old values."""
 
-    def __init__(self, store: Store, kind: str = "", sessions: tuple[int, ...] = (), undoes: int | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        kind: str = "",
+        sessions: tuple[int, ...] = (),
+        undoes: int | None = None,
+        author: str = "",
+    ) -> None:
         self._store = store
         self.kind = kind
         self.sessions = sessions
         self.undoes = undoes
+        self.author = author
         self.changes: list[Change] = []
 
     def update(self, table: str, key: Json, **columns: Json) -> bool:
@@ -124,26 +132,28 @@ class Journal:
         self._store = store
 
     @contextmanager
-    def edit(self, kind: str, *sessions: int, undoes: int | None = None) -> Iterator[PendingEdit]:
+    def edit(self, kind: str, *sessions: int, undoes: int | None = None, author: str = "") -> Iterator[PendingEdit]:
         """Run an edit in one transaction and record it, unless nothing changed.
 
-        `sessions` are the keys of the sessions that the edit belongs to.
+        `sessions` are the keys of the sessions that the edit belongs to. `author` names the member of the team who made
+        the edit elsewhere.
         """
         with self._store.transaction():
-            pending = PendingEdit(self._store, kind, sessions, undoes)
+            pending = PendingEdit(self._store, kind, sessions, undoes, author)
             yield pending
             if pending.changes:
                 self._insert_edit(pending)
 
     def _insert_edit(self, edit: PendingEdit) -> None:
         inserted = self._store.connection.execute(
-            "insert into edits (kind, at, sessions, before, after, undoes) values (?, ?, ?, ?, ?, ?)",
+            "insert into edits (kind, at, sessions, before, after, undoes, author) values (?, ?, ?, ?, ?, ?, ?)",
             (
                 edit.kind,
                 utc_timestamp(),
                 encode(list(edit.sessions)).decode(),
                 *_encode_changes(edit.changes),
                 edit.undoes,
+                edit.author,
             ),
         )
         if edit.undoes is not None:
@@ -207,17 +217,17 @@ class Journal:
         return [self._edit_from_row(row) for row in rows]
 
     def _edit_from_row(self, row: tuple[Any, ...]) -> Edit:
-        edit_id, kind, at, sessions, _, _, undoes, undone_by, blanked = row
+        edit_id, kind, at, sessions, _, _, undoes, undone_by, blanked, author = row
         ids_by_key = dict(
             self._store.rows("select key, id from sessions where key in (select value from json_each(?))", sessions)
         )
         session_ids = tuple(ids_by_key[key] for key in decode(sessions) if key in ids_by_key)
-        return Edit(edit_id, kind, at, session_ids, _parse_changes(row), undoes, undone_by, bool(blanked))
+        return Edit(edit_id, kind, at, session_ids, _parse_changes(row), undoes, undone_by, bool(blanked), author)
 
     # ── undo ──────────────────────────────────────────────────────────────────────────────────────
 
     def undo(self, edit_id: int | None = None) -> Edit:
-        """Undo an edit, or the newest one that is not undone. Return the edit that was undone."""
+        """Undo an edit, or the newest one of one's own that is not undone. Return the edit that was undone."""
         self._store.settle_write_backs()
         chosen = self.get(edit_id) if edit_id is not None else self._get_newest_undoable()
         if chosen.is_redaction:
@@ -305,7 +315,7 @@ class Journal:
         row = self._store.row(
             f"""
             select {_COLUMNS} from edits
-            where undone_by is null and blanked = 0 and kind != ? order by id desc limit 1
+            where undone_by is null and blanked = 0 and kind != ? and author = '' order by id desc limit 1
             """,
             UNDO,
         )

@@ -24,6 +24,13 @@ _SELECT_FACT_ORIGINS = f"""
     left join entries on entries.session = facts.session and entries.seq = facts.entry_seq
     where facts.id in (select value from json_each(?))
 """
+_SELECT_MEMBERS = """
+    select team_facts.fact, iif(team_machines.machine = team.machine, '', team_machines.name),
+        exists (select 1 from team_conflicts where team_conflicts.name = team_values.name)
+    from team_facts join team_values on team_values.name = 'fact:' || team_facts.name and share = ''
+        join team_machines on team_machines.machine = team_values.moment ->> 2 join team on team.id = 1
+    where team_facts.fact in (select value from json_each(?))
+"""
 _SELECT_FACT_TEXTS = (
     f"select id, substr(text, 1, {MAX_LABEL_CHARS}) from facts where id in (select value from json_each(?))"
 )
@@ -40,7 +47,14 @@ def find_fact_origins(store: Store, facts: Collection[Fact]) -> dict[int, FactOr
         fact_id: FactOrigin(session, title, turn, text or "")
         for fact_id, session, title, turn, text in store.rows(_SELECT_FACT_ORIGINS, ids)
     }
-    return {fact.id: origins.get(fact.id, FactOrigin())._replace(program=_find_program_label(fact)) for fact in facts}
+    members = {fact_id: (name, bool(is_disputed)) for fact_id, name, is_disputed in store.rows(_SELECT_MEMBERS, ids)}
+    found = {}
+    for fact in facts:
+        member, is_disputed = members.get(fact.id, ("", False))
+        found[fact.id] = origins.get(fact.id, FactOrigin())._replace(
+            program=_find_program_label(fact), member=member, is_disputed=is_disputed
+        )
+    return found
 
 
 def find_titles(store: Store, session_ids: Iterable[str]) -> dict[str, str]:

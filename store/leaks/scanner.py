@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from operator import attrgetter, itemgetter
 from typing import Any, Protocol
 
@@ -57,7 +58,10 @@ class Match:
 class Engine(Protocol):
     """Finds keywords and compiles patterns, in bytes."""
 
-    def compile(self, pattern: bytes) -> Any: ...
+    def __init__(self, keywords: list[bytes]) -> None: ...
+
+    @staticmethod
+    def compile(pattern: bytes) -> Any: ...
 
     def find_keywords(self, data: bytes) -> Iterable[tuple[int, int, int]]:
         """Return the number of each keyword that occurs, and where it begins and ends."""
@@ -69,20 +73,21 @@ class FastEngine:
 
     def __init__(self, keywords: list[bytes]) -> None:
         import ahocorasick_rs
-        import re2
 
         self._runs = [(number, keyword) for number, keyword in enumerate(keywords) if _is_run(keyword)]
         self._numbers = [number for number, keyword in enumerate(keywords) if not _is_run(keyword)]
         others = [keywords[number] for number in self._numbers]
         self._longest = max(map(len, others), default=0)
         self._automaton = ahocorasick_rs.BytesAhoCorasick(others, implementation=ahocorasick_rs.Implementation.DFA)
-        self._options = re2.Options()
-        self._options.encoding = re2.Options.Encoding.LATIN1
-        self._options.log_errors = False  # a pattern may contain a secret
-        self._compile = re2.compile
 
-    def compile(self, pattern: bytes) -> Any:
-        return self._compile(pattern, self._options)
+    @staticmethod
+    def compile(pattern: bytes) -> Any:
+        import re2
+
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.log_errors = False  # a pattern may contain a secret
+        return re2.compile(pattern, options)
 
     def find_keywords(self, data: bytes) -> Iterator[tuple[int, int, int]]:
         runs = [_find_keyword(number, keyword, data) for number, keyword in self._runs]
@@ -103,12 +108,25 @@ class PlainEngine:
     def __init__(self, keywords: list[bytes]) -> None:
         self._keywords = keywords
 
-    def compile(self, pattern: bytes) -> Any:
+    @staticmethod
+    def compile(pattern: bytes) -> Any:
         return re.compile(pattern)
 
     def find_keywords(self, data: bytes) -> Iterator[tuple[int, int, int]]:
         for number, keyword in enumerate(self._keywords):
             yield from _find_keyword(number, keyword, data)
+
+
+def _compile(rule: Rule, engine: type[Engine]) -> Any:
+    pattern = _encode(rule.pattern)
+    return _compile_once(engine, pattern) if rule.id in RULES_BY_ID else engine.compile(pattern)
+
+
+@cache
+def _compile_once(engine: type[Engine], pattern: bytes) -> Any:
+    """Compile a pattern of the table of rules once for each process, because all of them take 45 ms. The values of
+    secrets are patterns, too, and are never kept here."""
+    return engine.compile(pattern)
 
 
 def _is_run(keyword: bytes) -> bool:
@@ -144,12 +162,10 @@ class Scanner:
         for rule in self.rules:
             for keyword in rule.keywords:
                 by_keyword.setdefault(_encode(keyword).lower(), []).append(rule)
-        engine: Engine = (FastEngine if is_complete else PlainEngine)(list(by_keyword))
-        self._find_keywords = engine.find_keywords
+        engine: type[Engine] = FastEngine if is_complete else PlainEngine
+        self._find_keywords = engine(list(by_keyword)).find_keywords
         compiled = {
-            rule.id + rule.pattern: _CompiledRule(
-                rule, engine.compile(_encode(rule.pattern)), frozenset(rule.may_not_follow.encode())
-            )
+            rule.id + rule.pattern: _CompiledRule(rule, _compile(rule, engine), frozenset(rule.may_not_follow.encode()))
             for rule in self.rules
         }
         self._rules = [[compiled[rule.id + rule.pattern] for rule in found] for found in by_keyword.values()]

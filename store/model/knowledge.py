@@ -63,6 +63,10 @@ class FactOrigin(NamedTuple):
     turn: int | None = None
     quote: str = ""
     program: str = ""
+    member: str = ""
+    "Is the member of the team who changed it last, if that is somebody else."
+    is_disputed: bool = False
+    "Is true if somebody changed it at the same time, and the other value was not settled."
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,8 @@ class Edit:
     undone_by: int | None
     blanked: bool = False
     "Is true when a purge removed the values of this edit."
+    author: str = ""
+    "Is the member of the team who made it elsewhere. Is empty for one's own edits."
 
     @property
     def is_redaction(self) -> bool:

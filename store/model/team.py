@@ -46,10 +46,35 @@ class ValueConflict(NamedTuple):
     name: str
     "Is `title`, `summary`, or the name of a fact."
     session_id: str | None
+    fact_id: int | None
     kept: Json
     lost: Json
+    kept_author: str
+    "Is the name of the member who wrote the value that counts."
     author: str
     "Is the name of the member who wrote the lost value."
+
+    @property
+    def kind(self) -> str:
+        """Is `title`, `summary` or `fact`."""
+        return self.name.partition(":")[0]
+
+    @property
+    def kept_text(self) -> str:
+        return _write_value(self.kept)
+
+    @property
+    def lost_text(self) -> str:
+        return _write_value(self.lost)
+
+
+def _write_value(value: Json) -> str:
+    match value:
+        case {"text": str(text), "retired": retired}:
+            return f"{text} (retired)" if retired else text
+        case [str(text), *_] | str(text) if text:
+            return text
+    return "(none)"
 
 
 class TeamHit(NamedTuple):

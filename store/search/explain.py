@@ -21,6 +21,7 @@ _STATE_PHRASES = {
     "gone": "gone from its source",
     "expiring": "deleted by its agent soon",
     "shared": "shared with your team",
+    "disputed": "changed by two people at once",
 }
 _FILTER_PHRASES = {
     "agent": ("agent {}", "agent {}…"),

@@ -194,3 +194,5 @@ class SessionRow(NamedTuple):
     "Is the member of the team who shares the session, if that is another machine."
     is_shared: bool = False
     "Is true if this machine shares the session."
+    is_disputed: bool = False
+    "Is true if its title or summary was changed on two machines at once, and nobody has chosen yet."

@@ -22,7 +22,10 @@ from store.model.status import STATUSES
 from store.text.unicode import cjk_pattern, separate_cjk
 from store.text.validate import replace_surrogates
 
-STATES = ("error", "pinned", "archived", "trashed", "fork", "delegate", "live", *STATUSES, "gone", "expiring", "shared")
+STATES = (
+    *("error", "pinned", "archived", "trashed", "fork", "delegate", "live", *STATUSES, "gone", "expiring"),
+    *("shared", "disputed"),
+)
 HAS_VALUES = ("secret", "summary", "note")
 ROLES = ("user", "assistant", "system", "tool")
 DATE_EXAMPLES = ("today", "yesterday", "7d", "30d", "1y")

@@ -601,7 +601,8 @@ _COUNT_CHILDREN = f"""
 """
 
 _SELECT_OWNERS = """
-    select sessions.key, team_machines.machine = team.machine, team_machines.name
+    select sessions.key, team_machines.machine = team.machine, team_machines.name,
+        exists (select 1 from team_conflicts where share = team_shares.id)
     from sessions join team_shares on team_shares.session = sessions.id and ended_at is null
         join team_machines on team_machines.machine = substr(team_shares.id, 1, instr(team_shares.id, '/') - 1)
         join team on team.id = 1
@@ -609,8 +610,8 @@ _SELECT_OWNERS = """
 """
 
 
-def _describe_owner(is_own: int | None, name: str) -> tuple[str, bool]:
-    return ("" if is_own else name, bool(is_own))
+def _describe_owner(is_own: int | None, name: str, is_disputed: int) -> tuple[str, bool, bool]:
+    return ("" if is_own else name, bool(is_own), bool(is_disputed))
 
 
 def load_rows(
@@ -631,7 +632,7 @@ def load_rows(
         for key, name in store.rows(_SELECT_TAGS, key_list):
             tags.setdefault(key, []).append(name)
         children = dict(store.rows(_COUNT_CHILDREN, key_list))
-        owners = {key: (is_own, name) for key, is_own, name in store.rows(_SELECT_OWNERS, key_list)}
+        owners = {key: _describe_owner(*columns) for key, *columns in store.rows(_SELECT_OWNERS, key_list)}
         hits = store.search.find_newest_hits(keys, query, last_hit_entries) if query else {}
     return [
         SessionRow(
@@ -642,7 +643,7 @@ def load_rows(
             children.get(session.key, 0),
             hits.get(session.key),
             session.key in with_notes,
-            *_describe_owner(*owners.get(session.key, (None, ""))),
+            *owners.get(session.key, ("", False, False)),
         )
         for session in sessions
     ]

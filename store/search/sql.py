@@ -56,6 +56,7 @@ _STATE_SQL = {
     "archived": "sessions.archived = 1",
     "trashed": "sessions.deleted = 1",
     "shared": "sessions.id in (select session from team_shares where session is not null and ended_at is null)",
+    "disputed": "sessions.id in (select session from team_shares join team_conflicts on share = team_shares.id)",
     "fork": "sessions.relation is 'fork'",
     "delegate": "coalesce(sessions.relation, '') in ('delegate', 'sidechain')",
     "live": "sessions.updated_at between ? and ? and sessions.gone = 0",

@@ -37,9 +37,8 @@ _MAX_COMMENT_CHARS = 100_000
 _INSERT_SUMMARY = """
     insert into summaries (session, text, up_to_turn, origin, current, created_at) values (?, ?, ?, 'source', 1, ?)
 """
-_INSERT_FACT = """
-    insert into facts (text, scope, category, created_at, updated_at, retired_at) values (?, ?, ?, ?, ?, ?)
-"""
+
+_SELECT_FACT = "select facts.id from team_facts join facts on facts.id = team_facts.fact where team_facts.name = ?"
 
 
 class AppliedOperations(NamedTuple):
@@ -281,7 +280,7 @@ class OperationReader:
             self._store.connection.execute("delete from team_conflicts where share = ? and name = ?", (group, name))
         if merge.is_incoming:
             if is_fact:
-                self._write_fact(name.removeprefix("fact:"), incoming.value)
+                self._write_fact(operation, name.removeprefix("fact:"), incoming.value)
             elif (session := self._find_session(share)) is not None:
                 self._write_session_value(session, operation, name, incoming.value)
                 # A person may change it back to what was collected last.
@@ -318,7 +317,6 @@ class OperationReader:
     def _write_comment(
         self, session: Session, operation: Operation, name: str, seq: int | None, text: str, at: str
     ) -> None:
-        author = self._team.find_machine(operation.machine)
         on_entry = seq if seq is not None and -1 <= seq <= self._last_seq(session) else None
         self._store.connection.execute(
             """
@@ -330,26 +328,35 @@ class OperationReader:
                 on_entry,
                 replace_surrogates(text[:_MAX_COMMENT_CHARS]),
                 utc_timestamp() if not at else at[:40],
-                author.name if author else operation.machine,
+                self._name_author(operation),
                 name,
             ),
         )
 
-    def _write_fact(self, name: str, value: Any) -> None:
+    def _write_fact(self, operation: Operation, name: str, value: Any) -> None:
+        """Write a fact and note in the journal who changed it."""
         match value:
             case {"text": str(text), "category": str(category), "retired": bool(retired)}:
                 pass
             case _:
                 raise BadValue("The fact cannot be understood. Update Backscroll to read it.")
-        connection, now = self._store.connection, utc_timestamp()
         line, category = (" ".join(replace_surrogates(part).split()) for part in (text, category))
-        row = self._store.row("select fact from team_facts where name = ?", name)
-        if row is None:
-            columns = (line, TEAM_SCOPE, category, now, now, now if retired else None)
-            fact = connection.execute(_INSERT_FACT, columns).lastrowid
-            connection.execute("insert into team_facts (fact, name) values (?, ?)", (fact, name))
-        else:
-            connection.execute(
-                "update facts set text = ?, category = ?, updated_at = ?, retired_at = ? where id = ?",
-                (line, category, now, now if retired else None, row[0]),
-            )
+        now = utc_timestamp()
+        columns: dict[str, Json] = {
+            "text": line,
+            "category": category,
+            "updated_at": now,
+            "retired_at": now if retired else None,
+        }
+        row = self._store.row(_SELECT_FACT, name)
+        kind = "learn" if row is None else "retire fact" if retired else "edit fact"
+        with self._store.journal.edit(kind, author=self._name_author(operation)) as edit:
+            if row is not None:
+                edit.update("facts", row[0], **columns)
+                return
+            fact = edit.insert("facts", scope=TEAM_SCOPE, created_at=now, **columns)
+            self._store.connection.execute("insert or replace into team_facts (fact, name) values (?, ?)", (fact, name))
+
+    def _name_author(self, operation: Operation) -> str:
+        author = self._team.find_machine(operation.machine)
+        return author.name if author else operation.machine

@@ -35,10 +35,14 @@ _SELECT_SHARES = """
     from team_shares left join team_machines on team_machines.machine = substr(team_shares.id, 1, 32)
 """
 _SELECT_CONFLICTS = """
-    select team_conflicts.key, team_conflicts.share, team_conflicts.name, team_shares.session, team_values.value,
-        team_conflicts.value, coalesce(team_machines.name, '')
-    from team_conflicts join team_values using (share, name) left join team_shares on team_shares.id = share
-        left join team_machines on team_machines.machine = team_conflicts.machine order by team_conflicts.key
+    select team_conflicts.key, share, team_conflicts.name, team_shares.session, team_facts.fact, team_values.value,
+        team_conflicts.value, coalesce(keepers.name, ''), coalesce(losers.name, '')
+    from team_conflicts join team_values using (share, name)
+        left join team_shares on team_shares.id = share
+        left join team_facts on 'fact:' || team_facts.name = team_conflicts.name
+        left join team_machines keepers on keepers.machine = team_values.moment ->> 2
+        left join team_machines losers on losers.machine = team_conflicts.machine
+    order by team_conflicts.key
 """
 TABLES = (
     "team",
@@ -159,7 +163,10 @@ class LocalTeam:
     # ── machines ──────────────────────────────────────────────────────────────────────────────────
 
     def save_machines(self, machines: Iterable[ServerMachine]) -> None:
-        """Note the machines that the server lists. One whose id does not fit its keys is not a machine."""
+        """Note the machines that the server lists. One whose id does not fit its keys is not a machine.
+
+        A trusted machine keeps the name under which it was trusted: it could take that of somebody else later.
+        """
         with self._store.transaction():
             for machine in machines:
                 if machine_id(machine.public) == machine.machine:
@@ -170,7 +177,8 @@ class LocalTeam:
             """
             insert into team_machines (machine, name, public, trusted_at, has_left, last_seq) values (?, ?, ?, ?, ?, ?)
             on conflict (machine) do update
-                set name = excluded.name, has_left = excluded.has_left, last_seq = excluded.last_seq
+                set name = iif(trusted_at is null, excluded.name, name), has_left = excluded.has_left,
+                    last_seq = excluded.last_seq
                 where (name, has_left, last_seq) is not (excluded.name, excluded.has_left, excluded.last_seq)
             """,
             (machine.machine, machine.name, machine.public, trusted_at, int(machine.has_left), machine.last_seq),
@@ -273,8 +281,8 @@ class LocalTeam:
 
     def list_conflicts(self) -> list[ValueConflict]:
         return [
-            ValueConflict(key, share, name, session, decode(kept), decode(lost), author)
-            for key, share, name, session, kept, lost, author in self._store.rows(_SELECT_CONFLICTS)
+            ValueConflict(key, share, name, session, fact, decode(kept), decode(lost), *authors)
+            for key, share, name, session, fact, kept, lost, *authors in self._store.rows(_SELECT_CONFLICTS)
         ]
 
     def delete_conflict(self, key: int) -> None:

@@ -51,7 +51,7 @@ _SELECT_DESCRIPTIONS = f"""
          where session = sessions.key and comment is not null and author = ''),
         (select count(*) from sessions children where children.parent_id = sessions.id))
     from team_shares left join sessions on sessions.id = team_shares.session
-    where team_shares.session is not null and team_shares.ended_at is null order by team_shares.id
+    where team_shares.session is not null and team_shares.ended_at is null order by sessions.created_at, team_shares.id
 """
 _SELECT_FIRST_TURN = "select min(n) from turns where session = ? and last_seq > ?"
 _SELECT_COMMENTS = """
@@ -62,6 +62,10 @@ _SELECT_TEAM_FACTS = """
     select facts.id, facts.text, facts.category, facts.retired_at, team_facts.name
     from facts left join team_facts on team_facts.fact = facts.id
     where facts.scope = ? and (facts.retired_at is null or team_facts.name is not null)
+"""
+_SELECT_REMOVED_FACTS = """
+    select name from team_facts where fact not in (select id from facts)
+        and 'fact:' || name in (select name from team_values where share = '')
 """
 _SELECT_VALUES = "select name, value, vector, moment from team_values where share = ?"
 _SELECT_LAST_MOMENT = "select moment from team_values order by moment ->> 0 desc, moment ->> 1 desc limit 1"
@@ -88,13 +92,17 @@ class ChangeCollector:
         The outbox can be pushed each time, so that it stays small.
         """
         self._collect_facts()
-        changed = list(self._iter_changed_shares())
-        for done, (share, fingerprint) in enumerate(changed, 1):
-            if share.machine == self._membership.machine:
-                self._collect_session(share, fingerprint)
-            elif share.key is not None:
-                self._collect_received(share, fingerprint)
-            yield done, len(changed)
+        done = set[str]()
+        # A session whose sub-agents are shared adds shares, so changes are looked for again until there are no others.
+        while changed := [pair for pair in self._iter_changed_shares() if pair[0].id not in done]:
+            total = len(done) + len(changed)
+            for share, fingerprint in changed:
+                if share.machine == self._membership.machine:
+                    self._collect_session(share, fingerprint)
+                elif share.key is not None:
+                    self._collect_received(share, fingerprint)
+                done.add(share.id)
+                yield len(done), total
 
     def _iter_changed_shares(self) -> Iterator[tuple[ShareRow, str]]:
         """Yield the shares whose sessions may have changed since they were collected, each with a new fingerprint.
@@ -131,7 +139,7 @@ class ChangeCollector:
 
     def _collect_received(self, share: ShareRow, fingerprint: str) -> None:
         """Send what a person changed here about the session of another member."""
-        with suppress(NotFound, LeaksFound, ScanFailed), self._store.transaction():
+        with suppress(NotFound, LeaksFound, ScanFailed), self._store.transaction(durable=False):
             self._collect_values(self._store.sessions.get(share.session or ""), share)
             self._team.update_share(share.id, collected=fingerprint)
 
@@ -297,22 +305,32 @@ class ChangeCollector:
             if share is None:
                 share = self._team.add_share(f"{self._membership.machine}/{FACTS_SHARE}", key=generate_share_key())
             self._send_keys(share)
-            known = self.read_values("")
+            values: dict[str, Json] = {}
             for fact, text, category, retired_at, name in rows:
                 if name is None:
                     name = uuid4().hex
                     connection.execute("insert into team_facts (fact, name) values (?, ?)", (fact, name))
-                value = {"text": text, "category": category, "retired": retired_at is not None}
-                current = known.get(f"fact:{name}")
-                if current is None or current.value != value:
-                    self._send_fact(share, f"fact:{name}", value, current)
+                values[f"fact:{name}"] = {"text": text, "category": category, "retired": retired_at is not None}
+            self._send_facts(share, values)
 
-    def _send_fact(self, share: ShareRow, name: str, value: Json, current: SharedValue | None) -> None:
-        """Send a fact, unless it holds a secret. It is the same fact on all machines, whoever changed it last."""
-        try:
-            self._send_value(share, "", name, value, current)
-        except (LeaksFound, ScanFailed) as error:
-            self._team.update_share(share.id, held=str(error))
+    def _send_facts(self, share: ShareRow, values: Mapping[str, Json]) -> None:
+        """Send the facts that were changed, unless they hold a secret. A fact is the same on all machines, whoever
+        changed it last. One that a person removed, by undoing that it was learnt, is retired elsewhere."""
+        known = self.read_values("")
+        removed = {
+            f"fact:{name}": cast("dict[str, Json]", known[f"fact:{name}"].value) | {"retired": True}
+            for (name,) in self._store.rows(_SELECT_REMOVED_FACTS)
+        }
+        held = ""
+        for name, value in {**values, **removed}.items():
+            current = known.get(name)
+            if current is None or current.value != value:
+                try:
+                    self._send_value(share, "", name, value, current)
+                except (LeaksFound, ScanFailed) as error:
+                    held = str(error)
+        if held != share.held:
+            self._team.update_share(share.id, held=held)
 
     # ── the outbox ────────────────────────────────────────────────────────────────────────────────
 

@@ -169,8 +169,10 @@ def connect(address: str, password: str = "") -> Iterator[TeamServer]:
         ) from None
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         reason = _first_line(error)
-        if reason.endswith(_NO_PASSWORD) or isinstance(error, psycopg.errors.InvalidPassword):
-            raise PasswordNeeded(f"{locator} needs a password. Set PGPASSWORD, or add it to ~/.pgpass.") from None
+        if any(text in reason for text in _NO_PASSWORD):
+            raise PasswordNeeded(
+                f"{locator} needs a password, or another one. Set PGPASSWORD, or add it to ~/.pgpass."
+            ) from None
         raise Unreadable(f"{locator} cannot be used now: {reason}. Your own sessions are not affected.") from None
     except (psycopg.Error, UnicodeError) as error:
         raise WriteFailed(f"{locator} refused the operation: {_first_line(error)}. Nothing was changed.") from None

@@ -49,6 +49,11 @@ _COUNT_OWN = "select count(*) from team_shares where session is not null and end
 _COUNT_RECEIVED = (
     "select count(*) from team_shares where session is not null and ended_at is null and id not like ? || '/%'"
 )
+_SELECT_NEVER_SHARED = """
+    select id from sessions where deleted = 0 and {}
+        and coalesce(relation, '') not in ('superseded', 'delegate', 'sidechain') and depth = 'full'
+        and id not in (select session from team_shares where session is not null)
+"""
 _SELECT_REFUSED = """
     select coalesce(team_machines.name, team_refused.machine) || ': ' || reason
     from team_refused left join team_machines using (machine) order by team_refused.machine, seq
@@ -254,9 +259,12 @@ class Team:
 
     def comment(self, session: Session, text: str, entry_seq: int | None = None) -> Note:
         """Add a note that everybody who can read the session sees."""
-        if self._local.find_share_of(session.id) is None:
-            raise Refused("The session is not shared, so nobody would see the comment. Use `backscroll note`.")
+        self.check_commentable(session)
         return self._store.notes.add_comment(session, text, entry_seq)
+
+    def check_commentable(self, session: Session) -> None:
+        if self._local.find_share_of(session.id) is None:
+            raise Refused("The session is not shared, so nobody else would see the comment. Write a note instead.")
 
     def search(self, query: Query, limit: int = 20) -> TeamHits:
         """Ask the server of a plain team for sessions that are not in this store."""
@@ -300,11 +308,10 @@ class Team:
 
     def _restore(self, conflict: ValueConflict) -> None:
         value = conflict.lost
-        if conflict.name.startswith("fact:"):
-            row = self._store.row("select fact from team_facts where name = ?", conflict.name.removeprefix("fact:"))
-            if row is None:
+        if conflict.kind == "fact":
+            if conflict.fact_id is None:
                 raise NotFound("The fact is no longer in the store.")
-            self._store.facts.edit(row[0], value["text"], category=value["category"])
+            self._restore_fact(conflict.fact_id, value["text"], value["category"], is_retired=value["retired"])
             return
         session = self._store.sessions.get(conflict.session_id or "")
         if conflict.name == "title":
@@ -312,6 +319,14 @@ class Team:
         else:
             text, up_to_turn = value or ("", None)
             self._store.summaries.set(session, text, up_to_turn=up_to_turn)
+
+    def _restore_fact(self, fact_id: int, text: str, category: str, *, is_retired: bool) -> None:
+        facts = self._store.facts
+        if facts.get(fact_id).retired_at is not None:
+            facts.restore(fact_id)
+        facts.edit(fact_id, text, category=category)
+        if is_retired:
+            facts.retire(fact_id)
 
     # ── sync ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -365,23 +380,19 @@ class Team:
         return pushed
 
     def _share_by_rule(self) -> None:
-        """Share the sessions in the folders of the config file. Those with leaks are held, and the status says so."""
-        for folder in get_setting(load_config(), "team.share", tuple):
-            self._share_folder(expanduser(folder).rstrip("/") or "/")
+        """Share what the config file says. Sessions with leaks are held, and the status says so."""
+        config = load_config()
+        for folder in get_setting(config, "team.share", tuple):
+            path = expanduser(folder).rstrip("/")
+            self._share_all("(cwd = ? or substr(cwd, 1, length(?)) = ?)", [path or "/", *[f"{path}/"] * 2], EVERYBODY)
+        if get_setting(config, "team.own_machines", bool):
+            self._share_all("1", [], self._local.read_membership().name)
 
-    def _share_folder(self, folder: str) -> None:
+    def _share_all(self, condition: str, values: Sequence[str], audience: str) -> None:
+        """Share the sessions for which a condition is true and that were never shared."""
         collector = ChangeCollector(self._store, self._local)
-        rows = self._store.rows(
-            """
-            select id from sessions where deleted = 0 and (cwd = ?1 or substr(cwd, 1, length(?2)) = ?2)
-                and coalesce(relation, '') not in ('superseded', 'delegate', 'sidechain') and depth = 'full'
-                and id not in (select session from team_shares where session is not null)
-            """,
-            folder,
-            f"{folder.rstrip('/')}/",
-        )
-        for (session_id,) in rows:
-            collector.add_share(self._store.sessions.get(session_id), [EVERYBODY], "refuse", is_ruled=True)
+        for (session_id,) in self._store.rows(_SELECT_NEVER_SHARED.format(condition), *values):
+            collector.add_share(self._store.sessions.get(session_id), [audience], "refuse", is_ruled=True)
 
     @contextmanager
     def _lock(self, wait_seconds: float = 0) -> Iterator[None]:

@@ -9,7 +9,17 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import archive_targets, browser, home, leak_scan, rubichan_sync, scale, statistics_targets, store_operations
+from bench import (
+    archive_targets,
+    browser,
+    home,
+    leak_scan,
+    rubichan_sync,
+    scale,
+    statistics_targets,
+    store_operations,
+    team_sharing,
+)
 from bench.table import ResultRow, describe_machine, format_markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
@@ -47,6 +57,10 @@ def bench_leaks(small: bool, runs: int) -> list[ResultRow]:
     return leak_scan.measure(FOLDER, 5 if small else 100, 1 if small else runs)
 
 
+def bench_team(small: bool, runs: int) -> list[ResultRow]:
+    return team_sharing.measure(FOLDER, 6 if small else 200)
+
+
 def bench_scale(small: bool, runs: int) -> list[ResultRow]:
     return scale.measure(FOLDER, scale.SMALL_SIZES if small else scale.FULL_SIZES)
 
@@ -59,6 +73,7 @@ PARTS: dict[str, Callable[[bool, int], list[ResultRow]]] = {
     "store": bench_store,
     "sync": bench_sync,
     "leaks": bench_leaks,
+    "team": bench_team,
 }
 SEPARATE_PARTS = {"scale": bench_scale}
 """Are only run when they are named, because they take very long."""

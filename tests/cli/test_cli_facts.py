@@ -24,7 +24,7 @@ FACT = {
     "updated_at",
     "retired_at",
 }
-EDIT = {"id", "kind", "at", "sessions", "changes", "undoes", "undone_by", "purged"}
+EDIT = {"id", "kind", "at", "sessions", "changes", "undoes", "undone_by", "purged", "author"}
 
 
 @pytest.fixture

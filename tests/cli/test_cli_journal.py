@@ -7,7 +7,7 @@ from command_line import CommandLine, add_upload_session
 
 from store.store import Store
 
-EDIT = {"id", "kind", "at", "sessions", "changes", "undoes", "undone_by", "purged"}
+EDIT = {"id", "kind", "at", "sessions", "changes", "undoes", "undone_by", "purged", "author"}
 PUBLISHED = {"id", "session", "filename", "path", "created_at"}
 NAME = "telegram:648079060"
 

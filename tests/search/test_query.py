@@ -246,7 +246,7 @@ KNOWN = Vocabulary(
         ("tag:", ["tag:work", "tag:rework"]),
         ("tool:b", ["tool:Bash"]),
         ('cwd:"/home/ada/my', ['cwd:"/home/ada/my notes"']),
-        ("is:p", ["is:pinned", "is:expiring"]),
+        ("is:p", ["is:pinned", "is:expiring", "is:disputed"]),
         ("has:s", ["has:secret", "has:summary"]),
         ("-role:u", ["-role:user"]),
         ("after:y", ["after:yesterday", "after:today", "after:1y"]),

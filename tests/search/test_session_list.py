@@ -340,8 +340,8 @@ def test_a_row_has_everything_that_the_list_shows(world: Store) -> None:
     world.notes.tag([upload], ["work", "ci"])
     world.notes.add_note(telegram, "Ask again.", entry_seq=0)
     shown = {row.session.id: row for row in load_rows(world, [upload.key, telegram.key])}
-    assert shown[upload.id][1:] == (True, False, ("ci", "work"), 0, None, False, "", False)
-    assert shown[telegram.id][1:] == (False, True, (), 1, None, True, "", False)
+    assert shown[upload.id][1:] == (True, False, ("ci", "work"), 0, None, False, "", False, False)
+    assert shown[telegram.id][1:] == (False, True, (), 1, None, True, "", False, False)
     assert load_rows(world, []) == []
     world.secrets.remove(telegram, "TOKEN")
     assert not load_rows(world, [telegram.key])[0].has_secrets

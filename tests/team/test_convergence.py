@@ -184,7 +184,7 @@ def test_connections_that_are_cut_lose_and_double_nothing(open_member: OpenMembe
 
 @pytest.mark.long
 def test_kills_while_pushing_and_pulling_lose_and_double_nothing(tmp_path: Path, team_address: str) -> None:
-    anna, ben = make_team(team_address, tmp_path / "anna", tmp_path / "ben")
+    anna, ben = make_team(team_address, (tmp_path / "anna", "anna"), (tmp_path / "ben", "ben"))
     with anna.store() as store:
         store.create_session("s1")
         store.append_message("s1", "user", [{"type": "text", "text": "Begin."}])

@@ -83,6 +83,24 @@ def test_what_belongs_to_another_is_refused_and_named(
     assert ben.sessions.newest()[0].turns == 2
 
 
+def test_a_trusted_machine_that_takes_another_name_gets_nothing_more(
+    members: tuple[Store, Store, Store], team_address: str
+) -> None:
+    anna, ben, eve = members
+    anna.create_session("s2")
+    anna.append_message("s2", "user", [{"type": "text", "text": "Only for Ben."}])
+    with psycopg.connect(team_address, autocommit=True) as connection:
+        connection.execute(
+            "update backscroll_team.machines set name = 'ben' where machine = %s", (eve.team.status().machine,)
+        )
+    anna.team.sync()
+    anna.team.share(anna.sessions.get("s2"), ["ben"])
+    sync_all(anna, ben, eve)
+    assert sorted(machine.name for machine in anna.team.members()) == ["anna", "ben", "eve"]
+    assert len(ben.sessions.newest()) == 2
+    assert len(eve.sessions.newest()) == 1
+
+
 def test_a_signed_operation_of_another_machine_cannot_be_sent_again(
     members: tuple[Store, Store, Store], team_address: str
 ) -> None:

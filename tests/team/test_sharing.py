@@ -162,7 +162,8 @@ def test_sub_agents_travel_with_their_session(open_member: OpenMember) -> None:
     anna.create_session("s1:delegate:helper")
     anna.append_message("s1:delegate:helper", "user", [{"type": "text", "text": "Look at the uploader."}])
     anna.team.share(session)
-    sync_all(anna, ben)
+    anna.team.sync()
+    ben.team.sync()
     (child,) = ben.sessions.children(shared_id(ben, anna))
     assert texts(ben, child.id) == ["Look at the uploader."]
     anna.team.unshare(session)

@@ -13,7 +13,7 @@ from teams.people import Person, make_team
 @pytest.fixture
 def people(tmp_path: Path, team_address: str) -> tuple[Person, Person]:
     """Provide Anna and Ben, who joined and trust each other."""
-    anna, ben = make_team(team_address, tmp_path / "anna", tmp_path / "ben")
+    anna, ben = make_team(team_address, (tmp_path / "anna", "anna"), (tmp_path / "ben", "ben"))
     return anna, ben
 
 
@@ -123,6 +123,22 @@ def test_what_a_person_gets_told(people: tuple[Person, Person], tmp_path: Path) 
     assert "is in no team" in stranger.run("team", "sync", status=1)
     assert "is in no team" in stranger.run("team", status=1)
     assert "You left the team." in anna.run("team", "leave")
+
+
+def test_all_sessions_are_shared_with_the_own_machines_only(tmp_path: Path, team_address: str) -> None:
+    laptop, server, ben = make_team(
+        team_address, *((tmp_path / name, "anna") for name in ("laptop", "server")), (tmp_path / "ben", "ben")
+    )
+    (laptop.home / "config/backscroll/config.toml").write_text("[team]\nown_machines = true\n")
+    write_transcript(laptop.home)
+    laptop.run("sync")
+    for person in (laptop, server, ben):
+        person.run("team", "sync")
+    (found,) = server.json("list")["sessions"]
+    assert (found["owner"], found["machine"]) == ("anna", laptop.fingerprint)
+    assert ben.json("list")["total"] == 0
+    (server.home / ".claude/projects").mkdir(parents=True)
+    assert server.json("fork", found["id"], "--turn", "1", "--native")["path"]
 
 
 def test_sessions_of_a_folder_are_shared_by_a_rule(people: tuple[Person, Person]) -> None:

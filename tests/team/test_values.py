@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from teams.stores import OpenMember, sync_all, trust_all
 
-from store.errors import BadValue, Refused
+from store.errors import BadValue, ChangedMeanwhile, Refused
 from store.model.session import Session
 from store.store import Store
 from store.team.values import Moment, SharedValue, compare_vectors, merge_values
@@ -163,6 +163,45 @@ def test_facts_of_the_team_travel_and_others_do_not(open_member: OpenMember) -> 
     anna.facts.retire(anna.facts.current(("team",))[0].id)
     sync_all(anna, ben)
     assert ben.facts.current(None) == []
+
+
+def test_the_journal_says_who_changed_a_fact_and_undoes_only_own_edits(open_member: OpenMember) -> None:
+    anna, ben = open_member("anna"), open_member("ben")
+    trust_all(anna, ben)
+    anna.facts.learn("The cellar is dry.", scope="team")
+    sync_all(anna, ben)
+    (fact,) = ben.facts.current(None)
+    ben.facts.edit(fact.id, "The cellar is wet.")
+    sync_all(ben, anna)
+    (own,) = anna.facts.current(None)
+    assert [(edit.kind, edit.author) for edit in anna.facts.history(own.id)] == [("learn", ""), ("edit fact", "ben")]
+    assert [(edit.kind, edit.author) for edit in ben.facts.history(fact.id)] == [("learn", "anna"), ("edit fact", "")]
+    with pytest.raises(ChangedMeanwhile, match="Undo edit 2 first"):
+        anna.journal.undo()
+    anna.journal.undo(2)
+    anna.journal.undo(1)
+    sync_all(anna, ben)
+    assert ben.facts.current(None) == []
+    assert [edit.kind for edit in ben.facts.history(fact.id)][-1] == "retire fact"
+
+
+def test_a_fact_that_one_retires_while_another_edits_it_can_be_settled_either_way(open_member: OpenMember) -> None:
+    anna, ben = open_member("anna"), open_member("ben")
+    trust_all(anna, ben)
+    anna.facts.learn("The cellar is dry.", scope="team")
+    sync_all(anna, ben)
+    for expected in (["The cellar is wet."], []):
+        anna.facts.edit(anna.facts.current(None)[0].id, "The cellar is wet.")
+        ben.facts.retire(ben.facts.current(None)[0].id)
+        sync_all(anna, ben)
+        (conflict,) = anna.team.conflicts()
+        assert (conflict.kept_author, conflict.author) == ("ben", "anna")
+        anna.team.choose(conflict.key, lost=bool(expected))
+        sync_all(anna, ben)
+        assert [fact.text for fact in ben.facts.current(None)] == expected
+        if expected:
+            anna.facts.edit(anna.facts.current(None)[0].id, "The cellar is dry.")
+            sync_all(anna, ben)
 
 
 def test_comments_travel_with_their_author_and_notes_do_not(open_member: OpenMember) -> None:

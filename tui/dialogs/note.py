@@ -1,4 +1,4 @@
-"""This module asks for a note on a session or on an entry. An emptied note is deleted."""
+"""This module asks for a note or a comment on a session or on an entry. One that is emptied is deleted."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ def open_note_dialog(
     *,
     entry_seq: int | None = None,
     place: str,
+    is_comment: bool = False,
     show: Callable[[Note], object] = lambda _: None,
 ) -> None:
     """Edit the newest of these notes, or add one if there are none. The place says what the note is on.
 
-    `show` gets the note that was written.
+    A comment is a note that everybody sees who can read the session. `show` gets the note that was written.
     """
+    kind = "comment" if is_comment else "note"
     note = notes[-1] if notes else None
     written: Note | None = None
     seen = note.text if note else ""
@@ -38,11 +40,12 @@ def open_note_dialog(
     def save(text: str) -> None:
         nonlocal seen, done, written
         if note is None:
-            written = store.notes.add_note(session, text, entry_seq)
-            done = "Added the note."
+            add = store.team.comment if is_comment else store.notes.add_note
+            written = add(session, text, entry_seq)
+            done = f"Added the {kind}."
         elif not text.strip():
             store.notes.delete_note(note.id)
-            done = "Deleted the note."
+            done = f"Deleted the {kind}."
         elif text.strip() != seen:
             try:
                 store.notes.edit_note(note.id, text, seen)
@@ -50,7 +53,7 @@ def open_note_dialog(
                 seen = str(conflict.current)  # the dialog shows it, and saving again overwrites it
                 raise
             written = note
-            done = "Saved the note."
+            done = f"Saved the {kind}."
 
     def report(text: str | None) -> None:
         if text is not None and done:
@@ -58,10 +61,13 @@ def open_note_dialog(
             if written is not None:
                 show(written)
 
-    count = f"The newest of {len(notes):,} notes. " if len(notes) > 1 else ""
-    hint = f"\n{count}{_DELETE_HINT}" if note else ""
-    dialog = MultilineDialog("Edit note" if note else "Note", seen, save, note=place + hint)
+    count = f"The newest of {len(notes):,} {kind}s. " if len(notes) > 1 else ""
+    hint = "\nEverybody who can read the session sees it." if is_comment else ""
+    hint += f"\n{count}Save an empty text to delete the {kind}." if note else ""
+    dialog = MultilineDialog(f"Edit {kind}" if note else kind.capitalize(), seen, save, note=place + hint)
     screen.app.push_screen(dialog, report)
 
 
-_DELETE_HINT = "Save an empty text to delete the note."
+def list_editable(notes: Sequence[Note], *, is_comment: bool) -> list[Note]:
+    """Return the own notes, or the own comments, of these notes."""
+    return [note for note in notes if note.is_comment == is_comment and not note.author]

@@ -29,6 +29,10 @@ MAX_SHOWN_CHARACTERS = 4_000
 MAX_QUOTE_CHARACTERS = 400
 """Limits an older text of a fact, and the quote from the entry it was learned from."""
 
+_DISPUTED: list[StyledText] = [
+    ("Somebody else changed it at the same time", "$text-warning"),
+    ("   ~ to choose", FAINT),
+]
 _STORE_IDENTITY = re.compile(r"(?:@[\w-]+)?:@[0-9a-f]+\Z")
 _MAX_CATEGORY_CELLS, _AGE_CELLS, _NARROW_WIDTH = 12, 8, 60
 
@@ -45,8 +49,14 @@ class FactRow(NamedTuple):
 
     @property
     def origin_label(self) -> str:
-        """The origin of the fact, e.g. `Kiso: default`, `from Fix the flaky upload test` or `by hand`."""
-        title, program = self.origin.title, self.origin.program
+        """The origin of the fact, e.g. `Kiso: default`, `from Fix the flaky upload test` or `by hand`.
+
+        A fact of the team names the member who changed it last.
+        """
+        title, program, member = self.origin.title, self.origin.program, self.origin.member
+        if member or self.origin.is_disputed:
+            mark = f"{glyphs.DISPUTED} " if self.origin.is_disputed else ""
+            return f"{mark}{f'{glyphs.SHARED} {member}' if member else BY_HAND}"
         if program:
             return (
                 f"{program}, not written back" if self.needs_write_back else f"{program}: {title}" if title else program
@@ -138,13 +148,15 @@ def render_fact_history(row: FactRow, edits: Sequence[Edit], now: datetime, widt
     viewport = Viewport(max(width, 1))
     rows = [FactHistoryRow(content) for content in _render_full_fact(row, viewport)]
     rows += [FactHistoryRow(content) for content in _render_foreign_text(row, viewport)]
+    if row.origin.is_disputed:
+        rows += [FactHistoryRow(content) for content in viewport.wrap(build_content(_DISPUTED))]
     has_origin = False
     for edit in reversed(edits):
         for change in edit.changes:
             if change.table == "facts" and change.key == row.fact.id:
                 has_origin |= change.before is None
                 is_origin = change.before is None and edit.undoes is None
-                pieces = _describe_origin(row) if is_origin else _describe_change(edit, change)
+                pieces = _describe_origin(row, edit.author) if is_origin else _describe_change(edit, change)
                 entry = row.fact.entry if is_origin else None
                 rows += [FactHistoryRow(content, entry) for content in _with_age(edit.at, now, pieces, viewport)]
     if not has_origin:
@@ -192,10 +204,12 @@ def _render_foreign_text(row: FactRow, viewport: Viewport) -> Iterator[Content]:
         yield from viewport.wrap(build_content([(sentence, "$text-warning"), ("   w to write back", FAINT)]))
 
 
-def _describe_origin(row: FactRow) -> list[StyledText]:
+def _describe_origin(row: FactRow, author: str = "") -> list[StyledText]:
     origin = row.origin
     pieces: list[StyledText] = []
-    if origin.program:
+    if author:
+        pieces += [("added by ", MUTED), (one_line(author, 60), "")]
+    elif origin.program:
         pieces += [("read from ", MUTED), (origin.program, "")]
         pieces += [(", ", MUTED), (one_line(origin.title, MAX_QUOTE_CHARACTERS), "")] if origin.title else []
     elif origin.title:
@@ -228,12 +242,13 @@ def _describe_change(edit: Edit, change: Change) -> list[StyledText]:
         pieces += [(one_line(before["category"], 60) or "none", MUTED), (" → ", FAINT)]
         pieces += [(one_line(after["category"], 60) or "none", "")]
     if "retired_at" in after and change.before is not None:
-        pieces += [(_separator(pieces) + ("retired" if after["retired_at"] else "restored"), MUTED)]
+        is_changed = bool(before.get("retired_at")) != bool(after["retired_at"])
+        pieces += [(_separator(pieces) + ("retired" if after["retired_at"] else "restored"), MUTED)] * is_changed
     if edit.kind in ("merge facts", "consolidate facts", "write-back") or edit.undoes is not None:
         pieces += [(f"   {edit_label(edit)}", FAINT)]
     if edit.undone_by is not None:
         pieces += [(f"   undone by {edit.undone_by}", FAINT)]
-    return pieces
+    return [(f"{one_line(edit.author, 60)}: ", ""), *pieces] if edit.author else pieces
 
 
 def _separator(pieces: Sequence[StyledText]) -> str:

@@ -26,6 +26,7 @@ EXPIRES = "⏳"
 ARCHIVED = "▫"
 TRASHED = "⊘"
 SHARED = "⇄"
+DISPUTED = "≠"
 
 # ── conversations, tables and dialogs ─────────────────────────────────────────────────────────────
 
@@ -73,6 +74,7 @@ LEGEND: tuple[tuple[str, str], ...] = (
     (ARCHIVED, "archived"),
     (TRASHED, "in the trash"),
     (SHARED, "shared with your team, or by the member who is named"),
+    (DISPUTED, "two people changed the same at once"),
     ("#", "your tags"),
     (CHOSEN, "chosen, or the current version"),
     (NOT_CHOSEN, "not chosen"),

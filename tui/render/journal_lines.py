@@ -115,6 +115,8 @@ def build_edit_row(edit: Edit, names: EditLabels) -> EditRow:
     )
     if len(edit.session_ids) > MAX_NAMED:
         session_names += f" and {len(edit.session_ids) - MAX_NAMED:,} more"
+    if edit.author:
+        session_names = ", ".join(filter(None, [f"by {one_line(edit.author, MAX_SHORT_CHARACTERS)}", session_names]))
     subject, sessions = one_line(edit_subject(edit, names.facts), MAX_TEXT_CHARACTERS), edit.session_ids[:1]
     return EditRow(edit.id, edit_label(edit), subject, session_names, edit.at, sessions, edit.undone_by, edit.blanked)
 

@@ -175,6 +175,8 @@ def list_badges(row: SessionRow, prefix: TreePrefix, now: datetime) -> Iterator[
         yield f"+{row.children:,}", ""
     if row.owner or row.is_shared:
         yield glyphs.SHARED, f" {one_line(row.owner, MAX_NAME_CELLS)}" if row.owner else ""
+    if row.is_disputed:
+        yield glyphs.DISPUTED, " two values"
     if row.has_summary:
         yield glyphs.SUMMARY, ""
     if row.has_secrets:

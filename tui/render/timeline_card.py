@@ -407,7 +407,8 @@ def _render_foldable(
 def _render_note(item: TimelineItem, viewport: Viewport) -> Iterator[Content]:
     """Render a note with a bar at its side, so that it is not taken for something that was said."""
     time = parse_time(item.label)
-    head = f"{glyphs.NOTE} note" + (f" · {time:%Y-%m-%d %H:%M}" if time else "")
+    kind = "comment" if item.note and item.note.is_comment else "note"
+    head = f"{glyphs.NOTE} {kind}" + (f" · {time:%Y-%m-%d %H:%M}" if time else "")
     yield viewport.truncate(build_content([(head, WARNING)]))
     yield from prefix_lines(("▎ ", WARNING), render_plain_text(item.text, viewport.narrow_by(2)))
 

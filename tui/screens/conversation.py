@@ -34,7 +34,7 @@ from tui.widgets.json.json_view import JsonPane
 from tui.widgets.pane_row import pane_title
 from tui.widgets.timeline.card_layout import TimelineOptions
 from tui.widgets.timeline.timeline_pane import TimelinePane
-from tui.workers import threaded
+from tui.workers import run_in_thread, threaded
 
 if TYPE_CHECKING:
     from store.leaks.masking import LeakMask
@@ -449,21 +449,35 @@ class ConversationPane(Horizontal):
         """Edit the newest note on the selected entry, or add one."""
         self.timeline_pane.timeline_view.run_when_loaded(self._open_note_dialog)
 
-    def _open_note_dialog(self) -> None:
-        from tui.dialogs.note import open_note_dialog
+    def edit_comment(self) -> None:
+        """Edit the newest own comment on the selected entry, or add one, if the session is shared."""
+
+        def check(session: Session) -> None:
+            self._store.team.check_commentable(session)
+            self.app.call_from_thread(open_dialog)
+
+        def open_dialog() -> None:
+            self.timeline_pane.timeline_view.run_when_loaded(lambda: self._open_note_dialog(is_comment=True))
+
+        if (session := self.session) is not None:
+            run_in_thread(self, lambda: check(session), group="gather")
+
+    def _open_note_dialog(self, *, is_comment: bool = False) -> None:
+        from tui.dialogs.note import list_editable, open_note_dialog
 
         item = self.timeline_pane.timeline_view.current_item
         if self.session is None or item is None:
             return
-        shown = item.note  # its text may be masked
+        shown = [note for note in self._shown_notes if item.note and note.id == item.note.id]  # its text may be masked
         notes = [note for note in self._shown_notes if note.entry_seq in item.entry_seqs]
         open_note_dialog(
             self.screen,
             self._store,
             self.session,
-            [note for note in self._shown_notes if note.id == shown.id] if shown else notes,
+            list_editable(shown or notes, is_comment=is_comment),
             entry_seq=item.entry.seq,
             place=describe_place(item),
+            is_comment=is_comment,
             show=self._await_note,
         )
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FactsScreen", "open_fact_dialog"]
 COMPARE_TOOLTIP = "Compare two selected facts, or the last two versions of this one"
+CONFLICTS_TOOLTIP = "Choose between values that two people wrote at once"
 SELECT_TWO_FACTS = "This fact has one version. Select two facts with Space, then press D to compare them."
 
 
@@ -63,6 +64,7 @@ class FactsScreen(FactEditScreen):
         Binding("g", "go", "Go to turn", id="facts.go", tooltip="Go to the turn that the fact comes from"),
         Binding("slash", "filter", "Filter", key_display="/", id="facts.filter", tooltip="Filter the facts"),
         Binding("D", "compare", "Compare", show=False, id="facts.compare", tooltip=COMPARE_TOOLTIP),
+        Binding("tilde", "conflicts", "Two values", show=False, id="facts.conflicts", tooltip=CONFLICTS_TOOLTIP),
         Binding("s", "scope", "Scope", id="facts.scope", tooltip="Show the facts of the next scope"),
         Binding("R", "retired", "Retired", show=False, id="facts.retired", tooltip="Show or hide retired facts"),
         Binding(
@@ -271,6 +273,14 @@ class FactsScreen(FactEditScreen):
     def _leave_for_entry(self, entry: str | None) -> None:
         if entry is not None:
             self.dismiss(entry)
+
+    # ── the team ──────────────────────────────────────────────────────────────────────────────────
+
+    def action_conflicts(self) -> None:
+        from tui.dialogs.value_conflict import open_conflicts
+
+        fact_id = self._current_fact.fact.id if self._current_fact else None
+        open_conflicts(self, self._store, lambda conflict: conflict.fact_id == fact_id)
 
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 

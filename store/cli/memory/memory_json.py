@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.cli.json_output import JsonObject
+from store.cli.json_output import JsonObject, select_fields
 from store.memory.merging import list_options
 from store.model.memory import (
     AgentBudget,
@@ -57,22 +57,12 @@ def budget_to_json(budget: MemoryBudget) -> JsonObject:
 
 
 def _agent_to_json(agent: AgentBudget) -> JsonObject:
-    return {
-        "agent": agent.agent,
-        "tokens": agent.tokens,
-        "cut_bytes": agent.cut_bytes,
-        "files": [_loaded_file_to_json(file) for file in agent.files],
-    }
+    files = [_loaded_file_to_json(file) for file in agent.files]
+    return select_fields(agent, "agent", "tokens", "cut_bytes") | {"files": files}
 
 
 def _loaded_file_to_json(file: LoadedFile) -> JsonObject:
-    return {
-        "path": file.path,
-        "tier": file.tier,
-        "when": file.when,
-        "bytes": file.bytes,
-        "tokens": file.tokens,
-        "cut_bytes": file.cut_bytes,
+    return select_fields(file, "path", "tier", "when", "bytes", "tokens", "cut_bytes") | {
         "reason": file.reason or None,
         "imported_by": file.imported_by or None,
     }
@@ -117,19 +107,11 @@ def blame_to_json(blame: FileBlame) -> JsonObject:
 def _origin_to_json(origin: LineOrigin) -> JsonObject:
     match origin.kind:
         case "session":
-            return {
-                "kind": "session",
-                "at": origin.at,
-                "agent": origin.agent,
-                "session": origin.session_id,
-                "title": origin.title,
-                "turn": origin.turn,
-                "entry": origin.entry,
-                "tool": origin.tool,
+            return select_fields(origin, "kind", "at", "agent", "title", "turn", "entry", "tool") | {
+                "session": origin.session_id
             }
         case "commit":
-            commit = {"commit": origin.commit, "author": origin.author, "summary": origin.summary}
-            return {"kind": "commit", "at": origin.at, **commit}
+            return select_fields(origin, "kind", "at", "commit", "author", "summary")
         case "fact":
             return {"kind": "fact", "at": None, "fact": origin.fact}
     return {"kind": "hand", "at": None}
@@ -169,15 +151,7 @@ def pull_to_json(plan: PullPlan, dry_run: bool) -> JsonObject:
     return {
         "dry_run": dry_run,
         "edits": [
-            {
-                "path": edit.path,
-                "kind": edit.kind,
-                "fact": edit.fact,
-                "base": edit.base,
-                "there": edit.there,
-                "here": edit.here,
-                "conflict": edit.is_conflict,
-            }
+            select_fields(edit, "path", "kind", "fact", "base", "there", "here") | {"conflict": edit.is_conflict}
             for edit in plan.edits
         ],
         "problems": list(plan.problems),

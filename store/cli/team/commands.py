@@ -28,8 +28,7 @@ from store.cli.sharing.leak_options import (
 )
 from store.cli.team.team_json import conflict_to_json, machine_to_json, share_to_json, status_to_json, sync_to_json
 from store.errors import StoreError
-from store.model.entry import Json
-from store.model.team import TeamMachine, TeamStatus, TeamSync, ValueConflict
+from store.model.team import TeamMachine, TeamStatus, TeamSync
 from store.store import Store
 from store.team.keys import format_fingerprint
 from store.team.server import PasswordNeeded
@@ -317,31 +316,15 @@ def conflicts(store: Store, as_json: bool) -> None:
     rows: list[list[Span]] = [
         [
             TerminalText(str(conflict.key), "name"),
-            _describe_value(conflict),
-            _show_value(conflict.kept),
-            f"{conflict.author}: {_show_value(conflict.lost)}",
+            f"{conflict.kind} of {conflict.session_id}" if conflict.session_id else conflict.kind,
+            f"{conflict.kept_author}: {conflict.kept_text}",
+            f"{conflict.author}: {conflict.lost_text}",
         ]
         for conflict in found
     ]
     output.print_table([":n", "value", "counts", "other"], rows)
     if not found:
         output.notify("No conflicts.")
-
-
-def _describe_value(conflict: ValueConflict) -> str:
-    name = conflict.name.partition(":")[0]
-    return f"{name} of {conflict.session_id}" if conflict.session_id else name
-
-
-def _show_value(value: Json) -> str:
-    match value:
-        case None:
-            return "(none)"
-        case {"text": text, "retired": retired}:
-            return f"{text} (retired)" if retired else str(text)
-        case [text, *_]:
-            return str(text)
-    return str(value)
 
 
 @team.command()

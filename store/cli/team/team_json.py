@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from store.cli.json_output import JsonObject
+from store.cli.json_output import JsonObject, select_fields
 from store.model.team import Share, TeamHit, TeamMachine, TeamStatus, TeamSync, ValueConflict
 
 
 def status_to_json(status: TeamStatus) -> JsonObject:
-    return {
-        "locator": status.locator,
-        "name": status.name,
-        "machine": status.machine,
-        "joined_at": status.joined_at,
-        "shared": status.shared,
-        "received": status.received,
-        "waiting": status.waiting,
-        "conflicts": status.conflicts,
+    return select_fields(
+        status, "locator", "name", "machine", "joined_at", "shared", "received", "waiting", "conflicts"
+    ) | {
         "shared_role": status.shares_role,
         "plain": status.is_plain,
         "held": [{"session": share.session_id, "reason": share.held} for share in status.held],
@@ -25,21 +19,16 @@ def status_to_json(status: TeamStatus) -> JsonObject:
 
 
 def machine_to_json(machine: TeamMachine) -> JsonObject:
-    return {
-        "name": machine.name,
-        "machine": machine.machine,
+    return select_fields(machine, "name", "machine", "trusted_at") | {
         "own": machine.is_own,
-        "trusted_at": machine.trusted_at,
         "left": machine.has_left,
         "unread": machine.waiting,
     }
 
 
 def share_to_json(share: Share) -> JsonObject:
-    return {
+    return select_fields(share, "owner", "machine") | {
         "session": share.session_id,
-        "owner": share.owner,
-        "machine": share.machine,
         "own": share.is_own,
         "with": list(share.audience) if share.is_own else None,
         "held": share.held or None,
@@ -47,35 +36,23 @@ def share_to_json(share: Share) -> JsonObject:
 
 
 def sync_to_json(result: TeamSync) -> JsonObject:
-    return {
-        "pushed": result.pushed,
-        "pulled": result.pulled,
+    return select_fields(result, "pushed", "pulled", "conflicts") | {
         "new": list(result.new_sessions),
         "removed": list(result.ended_sessions),
         "refused": list(result.refused),
-        "conflicts": result.conflicts,
     }
 
 
 def team_hit_to_json(hit: TeamHit) -> JsonObject:
-    return {
+    return select_fields(hit, "title", "owner", "machine", "role", "at", "snippet") | {
         "session": hit.session_id,
-        "title": hit.title,
-        "owner": hit.owner,
-        "machine": hit.machine,
-        "role": hit.role,
-        "at": hit.at,
-        "snippet": hit.snippet,
         "highlights": [list(span) for span in hit.highlights],
     }
 
 
 def conflict_to_json(conflict: ValueConflict) -> JsonObject:
-    return {
+    return select_fields(conflict, "name", "kept", "lost", "kept_author", "author") | {
         "id": conflict.key,
-        "name": conflict.name,
         "session": conflict.session_id,
-        "kept": conflict.kept,
-        "lost": conflict.lost,
-        "author": conflict.author,
+        "fact": conflict.fact_id,
     }

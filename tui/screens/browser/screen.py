@@ -83,10 +83,15 @@ def arrange_browser(width: int, title_cells: int, pane: int, *, is_zoomed: bool)
 
 
 RECORD_PANE = 2
+LEAKS_TOOLTIP = "Show keys, tokens and passwords in conversations and files"
 
 
 def _pane_binding(keys: str, action: str, name: str, label: str, tooltip: str) -> Binding:
     return Binding(keys, action, label, id=f"panes.{name}", tooltip=tooltip, show=False)
+
+
+def _list_binding(keys: str, action: str, label: str, tooltip: str, shown_as: str | None = None) -> Binding:
+    return Binding(keys, action, label, id=f"list.{action}", tooltip=tooltip, key_display=shown_as, show=False)
 
 
 def _session_binding(keys: str, action: str, label: str, tooltip: str, *, show: bool = False) -> Binding:
@@ -109,6 +114,7 @@ class BrowserScreen(SessionListScreen[None]):
         ),
         edit_binding("T", "tags", "Tags", "Tag the session, or all selected sessions"),
         edit_binding("m", "note", "Note", "Add or edit a note on the session, or in a conversation on the entry"),
+        edit_binding("semicolon", "comment", "Comment", "Comment on the entry or the session, for all who can read it"),
         edit_binding("p", "pin", "Pin", "Pin or unpin the session, or all selected sessions"),
         edit_binding("a", "archive", "Archive", "Archive or unarchive the session, or all selected sessions"),
         # Both use one key: if there is nothing to move to the trash, there is a demo to show.
@@ -122,31 +128,14 @@ class BrowserScreen(SessionListScreen[None]):
         edit_binding("dollar_sign", "secrets", "Secrets", "Show the secrets of the session"),
         edit_binding("w", "write_back", "Write back", "Write edits back to the agent's store"),
         edit_binding("ampersand", "share", "Share", "Share the session, or all selected sessions, with your team"),
+        edit_binding("tilde", "conflicts", "Two values", "Choose between values that two people wrote at once"),
         edit_binding("f", "facts", "Facts", "Show the facts that agents share"),
         edit_binding("P", "published", "Published files", "Show the published files of the session"),
         edit_binding("u", "undo", "Undo", "Undo the newest edit"),
         edit_binding("U", "journal", "Journal", "Show all edits, with before and after"),
-        Binding(
-            "A", "tools", "All tool calls", show=False, id="list.tools", tooltip="Show the tool calls of all sessions"
-        ),
-        Binding(
-            "percent_sign",
-            "stats",
-            "Statistics",
-            show=False,
-            key_display="%",
-            id="list.stats",
-            tooltip="Show tokens, API value and other statistics",
-        ),
-        Binding(
-            "exclamation_mark",
-            "leaks",
-            "Leaks",
-            show=False,
-            key_display="!",
-            id="list.leaks",
-            tooltip="Show keys, tokens and passwords in conversations and files",
-        ),
+        _list_binding("A", "tools", "All tool calls", "Show the tool calls of all sessions"),
+        _list_binding("percent_sign", "stats", "Statistics", "Show tokens, API value and other statistics", "%"),
+        _list_binding("exclamation_mark", "leaks", "Leaks", LEAKS_TOOLTIP, "!"),
         # The list has this key, too. With priority, the focus has moved before the next key is handled.
         Binding("enter", "open_session", "Open", id="list.open", priority=True, tooltip="Open the session"),
         # The list has this key, too, but it is hidden if it is empty.

@@ -46,7 +46,7 @@ def name_sessions(sessions: Sequence[Session]) -> str:
 class SessionEdits:
     """Edits the marked sessions, or the current one. Each edit is run by its name."""
 
-    _SINGLE_SESSION_EDITS = frozenset({"title", "note", "summary", "secrets", "write_back"})
+    _SINGLE_SESSION_EDITS = frozenset({"title", "note", "comment", "summary", "secrets", "write_back"})
     _SCREENS = frozenset({"summary", "secrets", "facts", "published", "journal"})
     "These open a screen, on which something can be read even if the store takes no edits."
     _TRASH_EDITS = frozenset({"restore", "purge"})
@@ -63,6 +63,7 @@ class SessionEdits:
             "propose_titles": self._propose_titles,
             "tags": self._edit_tags,
             "note": self._edit_note,
+            "comment": self._edit_comment,
             "pin": self._toggle_pin,
             "archive": self._toggle_archive,
             "trash": self._trash,
@@ -72,6 +73,7 @@ class SessionEdits:
             "secrets": self._open_secrets,
             "write_back": self._open_write_back,
             "share": self._share,
+            "conflicts": self._choose_values,
             "facts": self._open_facts,
             "published": self._open_published,
             "undo": self._undo,
@@ -138,6 +140,13 @@ class SessionEdits:
     def _share(self) -> None:
         self._load_sessions(self._load_share_dialog)
 
+    def _choose_values(self) -> None:
+        from tui.dialogs.value_conflict import open_conflicts
+
+        session = self._screen.current_session
+        session_id = session.id if session else None
+        open_conflicts(self._screen, self._store, lambda conflict: conflict.session_id == session_id)
+
     def _load_share_dialog(self, sessions: Sequence[Session]) -> None:
         def read() -> None:
             from tui.dialogs.share import build_share_dialog, open_share_dialog
@@ -155,6 +164,18 @@ class SessionEdits:
             self._screen.conversation.edit_note()
         else:
             self._load_sessions(self._load_notes)
+
+    def _edit_comment(self) -> None:
+        """Edit the own comment on the entry that is read, or on the session."""
+        if self._screen.is_reading:
+            self._screen.conversation.edit_comment()
+        elif (session := self._screen.current_session) is not None:
+            run_in_thread(self._screen, lambda: self._load_comments(session), group="gather")
+
+    def _load_comments(self, session: Session) -> None:
+        self._store.team.check_commentable(session)
+        notes = self._store.notes.notes(session)
+        self._screen.app.call_from_thread(self._open_note_dialog, session, notes, is_comment=True)
 
     def _edit_tags(self) -> None:
         self._load_sessions(self._load_tags)
@@ -243,13 +264,14 @@ class SessionEdits:
 
         run_in_thread(self._screen, read, group="gather")
 
-    def _open_note_dialog(self, session: Session, notes: Sequence[Note]) -> None:
-        from tui.dialogs.note import open_note_dialog
+    def _open_note_dialog(self, session: Session, notes: Sequence[Note], *, is_comment: bool = False) -> None:
+        from tui.dialogs.note import list_editable, open_note_dialog
 
-        on_session = [note for note in notes if note.entry_seq is None]
-        inside = format_count(len(notes) - len(on_session), "note")
+        on_session = list_editable([note for note in notes if note.entry_seq is None], is_comment=is_comment)
+        inside = format_count(sum(note.entry_seq is not None for note in notes), "note")
         hint = f"\n{inside} inside the conversation: Esc, then ' goes there." if inside else ""
-        open_note_dialog(self._screen, self._store, session, on_session, place=session_title(session) + hint)
+        place = session_title(session) + hint
+        open_note_dialog(self._screen, self._store, session, on_session, place=place, is_comment=is_comment)
 
     def _prompt_common_note(self, sessions: Sequence[Session]) -> None:
         from tui.dialogs.text import MultilineDialog

@@ -1,0 +1,129 @@
+"""This dialog shows two values that people wrote at the same time side by side, and asks which one counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from store.edits.labels import find_titles
+from store.model.team import ValueConflict
+from store.text.sanitize import one_line, sanitize
+from tui.dialogs.layout import DIALOG_CSS
+from tui.render.styles import MUTED, STRONG, format_count
+from tui.widgets.key_hints import KeyHintBar
+from tui.workers import run_in_thread
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from store.store import Store
+    from tui.app import Backscroll
+
+MAX_SHOWN_CHARACTERS = 4_000
+"""Limits the text of a value that is shown."""
+
+
+class ValueConflictDialog(ModalScreen[str | None]):
+    """Returns `kept` or `other`, or None to decide later."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 (declared so by Textual)
+    DEFAULT_CSS = (
+        "ValueConflictDialog {"
+        + DIALOG_CSS
+        + """
+        Vertical {
+            width: 120;
+        }
+
+        Horizontal {
+            height: auto;
+            margin-top: 1;
+        }
+
+        .value {
+            width: 1fr;
+            height: auto;
+            max-height: 20;
+            margin-right: 2;
+        }
+
+        &.-narrow Horizontal {
+            layout: vertical;
+        }
+
+        &.-narrow .value {
+            width: 100%;
+            max-height: 8;
+            margin-bottom: 1;
+        }
+    }
+    """
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "dismiss('kept')", "Keep what counts", id="conflict.keep", tooltip="Keep the value on the left"),
+        Binding("o", "dismiss('other')", "Use the other", id="conflict.other", tooltip="Use the value on the right"),
+        Binding("escape,q", "dismiss(None)", "Later", id="conflict.later", tooltip="Decide later"),
+    ]
+
+    def __init__(self, conflict: ValueConflict, title: str, left: int) -> None:
+        super().__init__()
+        self._conflict = conflict
+        self._title = title
+        self._left = left
+
+    def compose(self) -> ComposeResult:
+        conflict = self._conflict
+        kind = conflict.kind.capitalize()
+        heading = f"{kind} of {one_line(self._title, 80)}" if self._title else f"{kind} of the team"
+        more = f" {format_count(self._left, 'more')} follow." if self._left else ""
+        with Vertical():
+            yield Static(Content.styled(sanitize(heading), STRONG), id="title")
+            yield Static(Content.styled(f"Two people changed it without knowing of each other.{more}", MUTED))
+            with Horizontal():
+                yield self._show("Counts now", conflict.kept_author, conflict.kept_text)
+                yield self._show("The other", conflict.author, conflict.lost_text)
+        yield KeyHintBar()
+
+    def _show(self, label: str, author: str, text: str) -> Static:
+        heading = Content.styled(f"{label}, by {one_line(author, 40)}" if author else label, MUTED)
+        return Static(heading + "\n" + Content(sanitize(text[:MAX_SHOWN_CHARACTERS])), classes="value")
+
+
+def open_conflicts(
+    screen: Screen[Any], store: Store, is_wanted: Callable[[ValueConflict], bool] = lambda _: True
+) -> None:
+    """Ask for each conflict which value counts. Those that are wanted come first."""
+    app: Backscroll = screen.app  # type: ignore[assignment]
+
+    def read() -> None:
+        conflicts = sorted(store.team.conflicts(), key=lambda conflict: not is_wanted(conflict))
+        titles = find_titles(store, [conflict.session_id for conflict in conflicts if conflict.session_id])
+        if not conflicts:
+            screen.notify("No two people changed the same at once.", timeout=3, markup=False)
+        app.call_from_thread(ask, conflicts, titles)
+
+    def ask(conflicts: Sequence[ValueConflict], titles: dict[str, str]) -> None:
+        if not conflicts:
+            return
+        first, *others = conflicts
+
+        def settle(choice: str | None) -> None:
+            if choice is not None:
+                run_in_thread(screen, lambda: choose(first, choice, others, titles), group="edit")
+
+        app.push_screen(ValueConflictDialog(first, titles.get(first.session_id or "", ""), len(others)), settle)
+
+    def choose(conflict: ValueConflict, choice: str, others: Sequence[ValueConflict], titles: dict[str, str]) -> None:
+        store.team.choose(conflict.key, lost=choice == "other")
+        text = conflict.lost_text if choice == "other" else conflict.kept_text
+        screen.notify(f"“{one_line(text, 40)}” counts for everybody.", timeout=4, markup=False)
+        app.call_from_thread(ask, others, titles)
+
+    run_in_thread(screen, read, group="gather")
