@@ -90,7 +90,8 @@ SETTINGS = {
         Setting("agents", "exclude", (), "Folders and agents whose sessions no agent may search or open."),
         Setting("memory", "auto_push", (), "Folders whose memory files get edited facts at once."),
         Setting("team", "share", (), "Folders whose sessions are shared with your team."),
-        Setting("team", "own_machines", False, "Whether all sessions are shared with your own other machines."),
+        Setting("team", "own_machines", False, "true: all sessions are shared with your own other machines."),
+        Setting("team", "metrics", False, "true: counts, cost and tools by folder are shared with your team."),
         Setting("facts", "max_lines", DEFAULT_MAX_LINES, "Consolidate the facts of a scope when there are more."),
     )
 }

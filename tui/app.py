@@ -62,6 +62,13 @@ if TYPE_CHECKING:
 END_SIGNALS = (signal.SIGHUP, signal.SIGTERM)
 """Are sent when the terminal is closed, and by `kill`."""
 
+TEAM_COMMANDS = (
+    ("requests", "Requests of members", "Answer the members of your team who ask for a session or a turn"),
+    ("ask", "Ask a member for a session", "Ask a member of your team for one session or turn"),
+    ("metrics", "Figures of the team", "Counts and API value of the members who share theirs"),
+)
+"""Are the edits that only the palette offers: their names, titles and help."""
+
 KEY_SIGNS = {"enter": "↵", "backspace": "bksp"}
 
 GC_IDLE_SECONDS = 0.3
@@ -243,6 +250,8 @@ class Backscroll(PrivateApp["ResumePlan"]):
         if isinstance(screen, BrowserScreen):
             yield SystemCommand("Show the trash", "List deleted sessions, to restore or purge them", screen.show_trash)
             yield SystemCommand("Show archived sessions", "List the sessions that are archived", screen.show_archived)
+            for name, title, help_text in TEAM_COMMANDS:
+                yield SystemCommand(title, help_text, partial(screen.edits.run, name))
             if screen.has_conversation and screen.conversation.session is not None:
                 help_text = "What the model saw before and after each compaction of this session"
                 yield SystemCommand("Compactions", help_text, screen.conversation.open_compactions)

@@ -120,7 +120,7 @@ class Notes:
 
     def _own_note(self, note_id: int) -> Note:
         note = self.note(note_id)
-        if note.author:
+        if note.author and note.is_comment:
             raise Refused(f"This comment is from {note.author}. Only {note.author} can change it.")
         return note
 

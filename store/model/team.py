@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from store.model.entry import Json
 
@@ -75,6 +75,51 @@ def _write_value(value: Json) -> str:
         case [str(text), *_] | str(text) if text:
             return text
     return "(none)"
+
+
+RequestState = Literal["open", "approved", "declined"]
+
+
+class TeamRequest(NamedTuple):
+    """Describes that a member asks for a session, or for one turn of it."""
+
+    number: str
+    "Is what a person types to answer it."
+    share: str
+    asker: str
+    to: str
+    is_own: bool
+    "Is true if this machine asks."
+    session: str
+    "Is how the asker names the session: its id, its native id, or the beginning of one."
+    turn: int | None
+    reason: str
+    state: RequestState
+
+
+class MetricsRow(NamedTuple):
+    """Holds the figures of a folder, of a tool, or of everything."""
+
+    name: str
+    sessions: int
+    turns: int
+    tool_calls: int
+    errors: int
+    tokens: int
+    cost: int | None
+    "Is the API value in micro-dollars."
+
+
+class MemberMetrics(NamedTuple):
+    """Holds the figures that a machine shares about its last 30 days."""
+
+    member: str
+    machine: str
+    day: str
+    "Is the day on which they were summed up."
+    total: MetricsRow
+    folders: tuple[MetricsRow, ...]
+    tools: tuple[MetricsRow, ...]
 
 
 class TeamHit(NamedTuple):

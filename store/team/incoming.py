@@ -15,8 +15,10 @@ from store.model.entry import Json, NewEntry
 from store.model.session import TEAM_SCOPE, Relation, Session, SessionFields
 from store.sources.backscroll.reader import parse_entries, parse_fields
 from store.team.membership import LocalTeam, MachineRow, ShareRow, encode_names
+from store.team.metrics import METRICS
 from store.team.operations import EVERYBODY, FACTS_SHARE, Operation, check_operation, open_body
 from store.team.outgoing import ChangeCollector
+from store.team.requests import ANSWER, ASK
 from store.team.values import SharedValue, merge_values
 from store.text.validate import decode, encode, replace_surrogates, utc_timestamp, validate_id
 
@@ -29,6 +31,9 @@ ShowProgress = Callable[[int, int], None]
 
 SHORT_ID = 8
 """Counts the digits of a machine's id that make the ids of its sessions unique here."""
+
+_OWNER_VALUES, _READER_VALUES = ("title", "summary", ASK), ("title", "summary", ANSWER)
+"""Name the values of a share that its owner may write, and those that its readers may write."""
 
 _RELATIONS = ("fork", "delegate", "sidechain")
 _MAX_NAME_CHARS = 200
@@ -236,9 +241,9 @@ class OperationReader:
         return int(last)
 
     def _find_session(self, share: ShareRow) -> Session | None:
-        """Return the session of a share, or None if it was purged here."""
+        """Return the session of a share, or None if it has none, or it was purged here."""
         try:
-            return self._store.sessions.get(share.session or "")
+            return self._store.sessions.get(share.session) if share.session else None
         except NotFound:
             return None
 
@@ -262,12 +267,9 @@ class OperationReader:
         incoming = SharedValue.parse(body)
         if incoming.moment.machine != operation.machine:
             raise BadValue("It has the time of another machine.")
+        self._check_writer(operation, share, name)
         is_fact = name.startswith("fact:")
-        if is_fact != (share.id == f"{operation.machine}/{FACTS_SHARE}"):
-            raise BadValue("It changes what another machine shares.")
         group = "" if is_fact else share.id
-        if not is_fact:
-            self._check_writer(operation, share, name)
         current = self._collector.read_values(group).get(name)
         merge = merge_values(current, incoming)
         self._collector.save_value(group, name, merge.kept)
@@ -287,10 +289,17 @@ class OperationReader:
                 self._team.update_share(share.id, collected="")
 
     def _check_writer(self, operation: Operation, share: ShareRow, name: str) -> None:
+        """Raise BadValue if the machine may not write a value of this name there."""
         readers = decode(share.readers)
-        may_write = operation.machine == share.machine or EVERYBODY in readers or operation.machine in readers
-        is_own_comment = name.startswith(f"comment:{operation.machine}:")
-        if not may_write or not (name in ("title", "summary") or is_own_comment):
+        is_owner = operation.machine == share.machine
+        if share.id.endswith(f"/{FACTS_SHARE}"):
+            is_allowed = is_owner and (name == METRICS or name.startswith("fact:"))
+        elif is_owner or EVERYBODY in readers or operation.machine in readers:
+            is_allowed = name in (_OWNER_VALUES if is_owner else _READER_VALUES)
+            is_allowed |= name.startswith(f"comment:{operation.machine}:")
+        else:
+            is_allowed = False
+        if not is_allowed:
             raise BadValue("It changes what another machine shares.")
 
     def _write_session_value(self, session: Session, operation: Operation, name: str, value: Json) -> None:

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
+from store.config import get_setting
 from store.conversations.session_changes import SUB_AGENT_RELATIONS
 from store.errors import LeaksFound, NotFound, ScanFailed
 from store.export.options import ExportOptions
@@ -23,8 +24,10 @@ from store.export.session_json import describe_session, iter_described_entries
 from store.leaks.gate import LeakGate, LeakPolicy, open_gate
 from store.model.entry import Json
 from store.model.session import TEAM_SCOPE, Session
+from store.paths import load_config
 from store.team.keys import generate_share_key, wrap_key
 from store.team.membership import LocalTeam, ShareRow, encode_names
+from store.team.metrics import METRICS, sum_up
 from store.team.operations import EVERYBODY, FACTS_SHARE, Kind, Operation, build_operation
 from store.team.plain_text import PlainText, iter_entry_texts, title_text
 from store.team.server import OutgoingOperation
@@ -57,6 +60,9 @@ _SELECT_FIRST_TURN = "select min(n) from turns where session = ? and last_seq > 
 _SELECT_COMMENTS = """
     select notes.comment, notes.entry_seq, notes.text, notes.created_at from notes
     where session = ? and comment is not null and author = ''
+"""
+_KEEP_COMMENTS = """
+    update notes set comment = null where author != '' and session = (select key from sessions where id = ?)
 """
 _SELECT_TEAM_FACTS = """
     select facts.id, facts.text, facts.category, facts.retired_at, team_facts.name
@@ -169,11 +175,20 @@ class ChangeCollector:
             is_ruled=int(is_ruled),
         )
 
+    def add_group(self, audience: list[str]) -> ShareRow:
+        """Add a share without a session, which holds only values."""
+        readers, _ = self._team.resolve_readers(encode_names(audience))
+        names = {"audience": encode_names(audience), "readers": encode_names(readers)}
+        share = self._team.add_share(f"{self._membership.machine}/{uuid4().hex}", key=generate_share_key(), **names)
+        self._send_keys(share)
+        return share
+
     def end_share(self, share: ShareRow) -> None:
-        """Withdraw a session from all readers."""
-        with self._store.transaction():
+        """Withdraw a session from all readers. Their comments stay here, as notes."""
+        with self._store.transaction() as connection:
             self._team.update_share(share.id, ended_at=utc_timestamp(), held="")
-            self._store.connection.execute("delete from team_outbox where share = ?", (share.id,))
+            connection.execute("delete from team_outbox where share = ?", (share.id,))
+            connection.execute(_KEEP_COMMENTS, (share.session,))
             self._emit("unshare", share, {})
 
     def _share_sub_agents(self, session: Session, share: ShareRow) -> None:
@@ -189,9 +204,10 @@ class ChangeCollector:
             machine for (machine,) in self._store.rows("select machine from team_readers where share = ?", share.id)
         }
         new = [machine for machine in machines if machine.machine not in known]
-        if not new or share.key is None:
+        is_changed = encode_names(readers) != share.readers
+        if share.key is None or not (new or is_changed):
             return
-        if encode_names(readers) != share.readers:
+        if is_changed:
             self._team.update_share(share.id, readers=encode_names(readers))
         wrapped = {
             machine.machine: b64encode(wrap_key(share.key, machine.public, share.id)).decode() for machine in new
@@ -263,6 +279,10 @@ class ChangeCollector:
                 continue
             self._send_value(share, share.id, name, value, current)
 
+    def send_value(self, share: ShareRow, name: str, value: Json) -> None:
+        """Send a value of a share."""
+        self._send_value(share, share.id, name, value, self.read_values(share.id).get(name))
+
     def _send_value(self, share: ShareRow, group: str, name: str, value: Json, current: SharedValue | None) -> None:
         self._check_leaks(value, share.policy)
         moment = Moment.after(self._read_last_moment(), _milliseconds(), self._membership.machine)
@@ -299,7 +319,8 @@ class ChangeCollector:
     def _collect_facts(self) -> None:
         rows = self._store.rows(_SELECT_TEAM_FACTS, TEAM_SCOPE)
         share = self._team.find_share(f"{self._membership.machine}/{FACTS_SHARE}")
-        if share is None and not rows:
+        has_metrics = bool(get_setting(load_config(), "team.metrics", bool))
+        if share is None and not rows and not has_metrics:
             return
         with self._store.transaction() as connection:
             if share is None:
@@ -312,6 +333,17 @@ class ChangeCollector:
                     connection.execute("insert into team_facts (fact, name) values (?, ?)", (fact, name))
                 values[f"fact:{name}"] = {"text": text, "category": category, "retired": retired_at is not None}
             self._send_facts(share, values)
+            self._send_metrics(share, is_wanted=has_metrics)
+
+    def _send_metrics(self, share: ShareRow, *, is_wanted: bool) -> None:
+        """Send the metrics of this machine once a day, or remove those that were sent."""
+        current = self.read_values(share.id).get(METRICS)
+        known = current.value if current else None
+        today = utc_timestamp()[:10]
+        if is_wanted and not (isinstance(known, dict) and known.get("day") == today):
+            self.send_value(share, METRICS, sum_up(self._store, self._membership.machine))
+        elif not is_wanted and known is not None:
+            self.send_value(share, METRICS, None)
 
     def _send_facts(self, share: ShareRow, values: Mapping[str, Json]) -> None:
         """Send the facts that were changed, unless they hold a secret. A fact is the same on all machines, whoever

@@ -21,7 +21,7 @@ from store.export.session_json import iter_described_entries
 from store.leaks.gate import LeakPolicy, open_gate
 from store.model.knowledge import Note
 from store.model.session import Session
-from store.model.team import Share, TeamHit, TeamHits, TeamMachine, TeamStatus, TeamSync, ValueConflict
+from store.model.team import MemberMetrics, Share, TeamHit, TeamHits, TeamMachine, TeamStatus, TeamSync, ValueConflict
 from store.paths import load_config
 from store.search.hits import find_snippet
 from store.search.query import Query
@@ -30,9 +30,11 @@ from store.team import server
 from store.team.incoming import SHORT_ID, OperationReader, ShowProgress
 from store.team.keys import MachineKeys
 from store.team.membership import LocalTeam, Membership, ShareRow, encode_names
-from store.team.operations import EVERYBODY
+from store.team.metrics import METRICS, read_metrics
+from store.team.operations import EVERYBODY, open_body
 from store.team.outgoing import ChangeCollector
 from store.team.plain_text import build_server_query
+from store.team.requests import Requests
 from store.team.server import TeamLost, TeamServer, parse_address
 from store.text.validate import decode, validate_id
 
@@ -60,6 +62,11 @@ _SELECT_REFUSED = """
 """
 
 
+def includes(audience: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether everybody in one audience is in the first one."""
+    return EVERYBODY in audience or set(others) <= set(audience)
+
+
 def _show_nothing(_done: int, _total: int) -> None:
     return None
 
@@ -70,6 +77,7 @@ class Team:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._local = LocalTeam(store)
+        self.requests = Requests(store, self._local)
 
     # ── membership ────────────────────────────────────────────────────────────────────────────────
 
@@ -184,7 +192,9 @@ class Team:
         self._check_leaks(session, policy)
         audience = list(names) or [EVERYBODY]
         with self._store.transaction():
-            if existing is not None and (existing.policy, existing.audience) != (policy, encode_names(audience)):
+            if existing is not None and existing.policy == policy and includes(audience, decode(existing.audience)):
+                self._local.update_share(existing.id, audience=encode_names(audience), collected="")
+            elif existing is not None:  # a reader who loses it must not keep its key
                 collector.end_share(existing)
                 existing = None
             row = existing or collector.add_share(session, audience, policy, is_ruled)
@@ -291,6 +301,15 @@ class Team:
         ]
         return TeamHits(hits, found[0].total if found else 0)
 
+    def metrics(self) -> list[MemberMetrics]:
+        """Return the figures of the members who share theirs."""
+        found = []
+        for share, value in self._store.rows("select share, value from team_values where name = ?", METRICS):
+            machine = self._local.find_machine(share.partition("/")[0])
+            if machine is not None and (metrics := read_metrics(machine, decode(value))) is not None:
+                found.append(metrics)
+        return sorted(found)
+
     # ── conflicts ─────────────────────────────────────────────────────────────────────────────────
 
     def conflicts(self) -> list[ValueConflict]:
@@ -371,7 +390,7 @@ class Team:
         while outgoing := collector.read_outbox(PUSHED_TOGETHER):
             connection.push(outgoing)
             for operation, audience, _ in outgoing:
-                if operation.kind == "keys" and audience != (EVERYBODY,):
+                if operation.kind == "keys" and not open_body(operation, None)["is_first"]:
                     connection.change_audience(operation.share, audience)
                 elif operation.kind == "unshare":
                     connection.empty_share(operation.share, operation.machine)

@@ -18,7 +18,7 @@ from bench import (
     scale,
     statistics_targets,
     store_operations,
-    team_sharing,
+    team_transfer,
 )
 from bench.table import ResultRow, describe_machine, format_markdown
 
@@ -58,7 +58,7 @@ def bench_leaks(small: bool, runs: int) -> list[ResultRow]:
 
 
 def bench_team(small: bool, runs: int) -> list[ResultRow]:
-    return team_sharing.measure(FOLDER, 6 if small else 200)
+    return team_transfer.measure(FOLDER, 6 if small else 200)
 
 
 def bench_scale(small: bool, runs: int) -> list[ResultRow]:

@@ -50,7 +50,10 @@ async def test_each_action_is_listed_once_and_in_order(filled_store: Store) -> N
         await wait_until(pilot, lambda: pilot.app.screen.has_class("-ready"))
         assert [str(option.prompt).split("\n")[0] for option in commands.options] == [
             *wanted,
+            "Ask a member for a session",
             "Compactions",
+            "Figures of the team",
+            "Requests of members",
             "Show archived sessions",
             "Show the trash",
             "Theme",

@@ -188,7 +188,7 @@ def test_kills_while_pushing_and_pulling_lose_and_double_nothing(tmp_path: Path,
     with anna.store() as store:
         store.create_session("s1")
         store.append_message("s1", "user", [{"type": "text", "text": "Begin."}])
-        store.team.share(store.sessions.get("s1"))
+    anna.run("team", "share", "s1")
     for n in range(KILLS):
         with anna.store() as store:
             for _ in range(10):

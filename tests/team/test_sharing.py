@@ -99,6 +99,47 @@ def test_a_session_can_be_shared_with_one_member_only(open_member: OpenMember) -
         anna.team.share(add_session(anna, "s2"), ["dora"])
 
 
+def test_more_readers_are_added_without_taking_it_from_the_others(open_member: OpenMember) -> None:
+    anna, ben, cleo = open_member("anna"), open_member("ben"), open_member("cleo")
+    trust_all(anna, ben, cleo)
+    session = add_session(anna)
+    anna.team.share(session, ["ben"])
+    sync_all(anna, ben, cleo)
+    received = ben.sessions.get(shared_id(ben, anna))
+    ben.notes.add_note(received, "Mine")
+    ben.team.comment(received, "Why?")
+    for names in (["ben", "cleo"], []):
+        anna.team.share(session, names)
+        sync_all(ben, anna, cleo)
+        assert [note.text for note in ben.notes.notes(received)] == ["Mine", "Why?"]
+        assert [note.signed_text for note in cleo.notes.notes(cleo.sessions.newest()[0])] == ["ben: Why?"]
+    dora = open_member("dora")
+    trust_all(anna, dora)
+    sync_all(anna, dora)
+    assert len(dora.sessions.newest()) == 1
+    anna.team.share(session, ["ben"])
+    sync_all(anna, ben, cleo)
+    assert cleo.sessions.newest() == []
+
+
+def test_comments_of_others_stay_as_notes_when_a_session_is_withdrawn(open_member: OpenMember) -> None:
+    anna, ben = open_member("anna"), open_member("ben")
+    trust_all(anna, ben)
+    session = add_session(anna)
+    anna.team.share(session)
+    sync_all(anna, ben)
+    ben.team.comment(ben.sessions.get(shared_id(ben, anna)), "Why?")
+    sync_all(ben, anna)
+    anna.team.unshare(session)
+    anna.team.share(session)
+    sync_all(anna, ben)
+    (note,) = anna.notes.notes(session)
+    assert (note.signed_text, note.is_comment) == ("ben: Why?", False)
+    assert ben.notes.notes(ben.sessions.get(shared_id(ben, anna))) == []
+    anna.notes.delete_note(note.id)
+    assert anna.notes.notes(session) == []
+
+
 def test_unsharing_removes_the_session_everywhere(open_member: OpenMember) -> None:
     anna, ben = open_member("anna"), open_member("ben")
     trust_all(anna, ben)

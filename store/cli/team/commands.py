@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from store.cli import output
+from store.cli.json_output import dollars
 from store.cli.lazy_group import ListGroup
 from store.cli.options import (
     NON_NEGATIVE_INT,
@@ -26,7 +27,15 @@ from store.cli.sharing.leak_options import (
     redact_option,
     run_gated,
 )
-from store.cli.team.team_json import conflict_to_json, machine_to_json, share_to_json, status_to_json, sync_to_json
+from store.cli.team.team_json import (
+    conflict_to_json,
+    machine_to_json,
+    metrics_to_json,
+    request_to_json,
+    share_to_json,
+    status_to_json,
+    sync_to_json,
+)
 from store.errors import StoreError
 from store.model.team import TeamMachine, TeamStatus, TeamSync
 from store.store import Store
@@ -334,3 +343,108 @@ def conflicts(store: Store, as_json: bool) -> None:
 def choose(store: Store, number: int, which: str) -> None:
     """Settle conflict N: keep the value that counts, or bring back the other one for everybody."""
     store.team.choose(number, lost=which == "other")
+
+
+# ── asking ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@team.command()
+@click.argument("name")
+@click.argument("session_id", metavar="ID")
+@click.option("--turn", type=NON_NEGATIVE_INT, metavar="N", help="Ask for turn N only.")
+@click.option("--reason", default="", help="Why you ask. The member sees it.")
+@with_store
+def ask(store: Store, name: str, session_id: str, turn: int | None, reason: str) -> None:
+    """Ask a member for a session, or for one turn of it.
+
+    ID is the id of the session on the member's machine, or the beginning of it. Only this member sees the request. Its
+    number is printed.
+    """
+    output.write(store.team.requests.ask(name, session_id, turn, reason).number)
+    output.notify("Run `backscroll team sync` to send it now.")
+
+
+@team.command()
+@json_option
+@with_store
+def requests(store: Store, as_json: bool) -> None:
+    """List what members ask of you, and what you asked for."""
+    found = store.team.requests.list_all()
+    if as_json:
+        output.emit_json({"requests": [request_to_json(request) for request in found]})
+        return
+    rows: list[list[Span]] = [
+        [
+            TerminalText(request.number, "name"),
+            f"you ask {request.to}" if request.is_own else f"{request.asker} asks",
+            request.session if request.turn is None else f"turn {request.turn} of {request.session}",
+            request.state,
+            request.reason,
+        ]
+        for request in found
+    ]
+    output.print_table(["number", "who", "session", "state", "reason"], rows)
+    if not found:
+        output.notify("No requests.")
+
+
+@team.command()
+@click.argument("number")
+@redact_option
+@allow_leaks_option
+@passphrase_stdin_option
+@with_store
+def approve(store: Store, number: str, redact: bool, allow_leaks: bool, passphrase_stdin: bool) -> None:
+    """Share what request NUMBER asks for, with its asker.
+
+    One turn is shared as a session of its own, which has nothing else. `team unshare` takes it back. The id of what is
+    shared is printed.
+    """
+    policy = choose_policy(redact, allow_leaks)
+
+    def share_it() -> None:
+        output.write(store.team.requests.approve(number, policy).id)
+
+    run_gated(store, share_it, passphrase_stdin)
+    output.notify("Shared. Run `backscroll team sync` to send it now.")
+
+
+@team.command()
+@click.argument("number")
+@with_store
+def decline(store: Store, number: str) -> None:
+    """Decline request NUMBER, or take back your own one."""
+    if store.team.requests.find(number).is_own:
+        store.team.requests.withdraw(number)
+    else:
+        store.team.requests.decline(number)
+
+
+# ── metrics ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@team.command()
+@click.option("--by", type=click.Choice(["folder", "tool"]), help="One row for each folder or tool of each member.")
+@json_option
+@with_store
+def metrics(store: Store, by: str | None, as_json: bool) -> None:
+    """Show the figures that members share about their last 30 days.
+
+    They have no content: counts, tokens and API value, by folder and by tool. Share yours with `metrics = true` in
+    [team] of the config file.
+    """
+    found = store.team.metrics()
+    if as_json:
+        output.emit_json({"metrics": [metrics_to_json(member) for member in found]})
+        return
+    rows: list[list[Span]] = []
+    for member in found:
+        for row in {"folder": member.folders, "tool": member.tools}.get(by or "", (member.total,)):
+            cost = dollars(row.cost)
+            counts = (row.sessions, row.turns, row.tool_calls, row.errors, row.tokens)
+            shown: list[Span] = [TerminalText(member.member, "name"), member.day, *([row.name] if by else [])]
+            rows.append([*shown, *(f"{count:,}" for count in counts), "" if cost is None else f"{cost:,.2f}"])
+    titles = [":sessions", ":turns", ":calls", ":failed", ":tokens", ":USD"]
+    output.print_table(["member", "day", *([by] if by else []), *titles], rows)
+    if not found:
+        output.notify("Nobody shares metrics. Set `metrics = true` in [team] of the config file to share yours.")

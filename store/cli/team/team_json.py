@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from store.cli.json_output import JsonObject, select_fields
-from store.model.team import Share, TeamHit, TeamMachine, TeamStatus, TeamSync, ValueConflict
+from store.cli.json_output import JsonObject, dollars, select_fields
+from store.model.team import (
+    MemberMetrics,
+    MetricsRow,
+    Share,
+    TeamHit,
+    TeamMachine,
+    TeamRequest,
+    TeamStatus,
+    TeamSync,
+    ValueConflict,
+)
 
 
 def status_to_json(status: TeamStatus) -> JsonObject:
@@ -56,3 +66,21 @@ def conflict_to_json(conflict: ValueConflict) -> JsonObject:
         "session": conflict.session_id,
         "fact": conflict.fact_id,
     }
+
+
+def request_to_json(request: TeamRequest) -> JsonObject:
+    fields = select_fields(request, "number", "asker", "to", "session", "turn", "reason", "state")
+    return fields | {"own": request.is_own}
+
+
+def metrics_to_json(metrics: MemberMetrics) -> JsonObject:
+    return select_fields(metrics, "member", "machine", "day") | {
+        "total": _figures_to_json(metrics.total),
+        "folders": [{"folder": row.name} | _figures_to_json(row) for row in metrics.folders],
+        "tools": [{"tool": row.name} | _figures_to_json(row) for row in metrics.tools],
+    }
+
+
+def _figures_to_json(row: MetricsRow) -> JsonObject:
+    counts = select_fields(row, "sessions", "turns", "tool_calls", "errors", "tokens")
+    return counts | {"cost_usd": dollars(row.cost)}

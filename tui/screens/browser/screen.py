@@ -114,7 +114,6 @@ class BrowserScreen(SessionListScreen[None]):
         ),
         edit_binding("T", "tags", "Tags", "Tag the session, or all selected sessions"),
         edit_binding("m", "note", "Note", "Add or edit a note on the session, or in a conversation on the entry"),
-        edit_binding("semicolon", "comment", "Comment", "Comment on the entry or the session, for all who can read it"),
         edit_binding("p", "pin", "Pin", "Pin or unpin the session, or all selected sessions"),
         edit_binding("a", "archive", "Archive", "Archive or unarchive the session, or all selected sessions"),
         # Both use one key: if there is nothing to move to the trash, there is a demo to show.
@@ -128,6 +127,7 @@ class BrowserScreen(SessionListScreen[None]):
         edit_binding("dollar_sign", "secrets", "Secrets", "Show the secrets of the session"),
         edit_binding("w", "write_back", "Write back", "Write edits back to the agent's store"),
         edit_binding("ampersand", "share", "Share", "Share the session, or all selected sessions, with your team"),
+        edit_binding("semicolon", "comment", "Comment", "Comment on the entry or the session, for all who can read it"),
         edit_binding("tilde", "conflicts", "Two values", "Choose between values that two people wrote at once"),
         edit_binding("f", "facts", "Facts", "Show the facts that agents share"),
         edit_binding("P", "published", "Published files", "Show the published files of the session"),

@@ -47,7 +47,7 @@ class SessionEdits:
     """Edits the marked sessions, or the current one. Each edit is run by its name."""
 
     _SINGLE_SESSION_EDITS = frozenset({"title", "note", "comment", "summary", "secrets", "write_back"})
-    _SCREENS = frozenset({"summary", "secrets", "facts", "published", "journal"})
+    _SCREENS = frozenset({"summary", "secrets", "facts", "published", "journal", "metrics"})
     "These open a screen, on which something can be read even if the store takes no edits."
     _TRASH_EDITS = frozenset({"restore", "purge"})
     "These are available while the list shows the trash, and those of the next line while it does not."
@@ -74,6 +74,9 @@ class SessionEdits:
             "write_back": self._open_write_back,
             "share": self._share,
             "conflicts": self._choose_values,
+            "requests": self._open_requests,
+            "ask": self._ask_member,
+            "metrics": self._open_metrics,
             "facts": self._open_facts,
             "published": self._open_published,
             "undo": self._undo,
@@ -146,6 +149,21 @@ class SessionEdits:
         session = self._screen.current_session
         session_id = session.id if session else None
         open_conflicts(self._screen, self._store, lambda conflict: conflict.session_id == session_id)
+
+    def _open_requests(self) -> None:
+        from tui.dialogs.team_request import open_requests
+
+        open_requests(self._screen, self._store)
+
+    def _ask_member(self) -> None:
+        from tui.dialogs.team_request import open_ask_dialog
+
+        open_ask_dialog(self._screen, self._store)
+
+    def _open_metrics(self) -> None:
+        from tui.dialogs.team_request import open_metrics
+
+        open_metrics(self._screen, self._store)
 
     def _load_share_dialog(self, sessions: Sequence[Session]) -> None:
         def read() -> None:

@@ -1,0 +1,145 @@
+"""These dialogs ask members for sessions, answer what they ask, and show the figures that they share."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from store.errors import BadValue, StoreError
+from store.leaks.gate import LeakPolicy
+from store.model.team import TeamRequest
+from store.text.sanitize import sanitize
+from tui.dialogs.explanation import ExplanationDialog
+from tui.dialogs.layout import DIALOG_CSS, HELP_BINDING
+from tui.dialogs.text import SingleLineDialog
+from tui.render.metrics_lines import render_metrics
+from tui.render.styles import MUTED, STRONG, format_count, session_title
+from tui.widgets.key_hints import KeyHintBar
+from tui.workers import run_in_thread
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from store.store import Store
+    from tui.app import Backscroll
+
+MAX_SHOWN_CHARACTERS = 2_000
+ASK_NOTE = "The member's name, the id of the session there, and the number of the turn if you want only one."
+
+
+class RequestDialog(ModalScreen[str | None]):
+    """Returns `approve`, `mask` or `decline`, or None to answer later."""
+
+    DEFAULT_CSS = "RequestDialog {" + DIALOG_CSS + "}"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss('approve')", "Share", id="request.approve", tooltip="Share it with the member"),
+        Binding("m", "dismiss('mask')", "Share with masks", id="request.mask", tooltip="Share it, with leaks masked"),
+        Binding("d", "dismiss('decline')", "Decline", id="request.decline", tooltip="Share nothing, and say so"),
+        Binding("escape,q", "dismiss(None)", "Later", id="request.later", tooltip="Answer later"),
+        HELP_BINDING,
+    ]
+
+    def __init__(self, request: TeamRequest, preview: str, left: int) -> None:
+        super().__init__()
+        self._request = request
+        self._preview = preview
+        self._left = left
+
+    def compose(self) -> ComposeResult:
+        request = self._request
+        what = request.session if request.turn is None else f"turn {request.turn} of {request.session}"
+        more = f"{format_count(self._left, 'more request')} follow." if self._left else ""
+        with Vertical():
+            yield Static(Content.styled(sanitize(f"{request.asker} asks for {what}"), STRONG), id="title")
+            yield Static(Content.styled(sanitize(" ".join(filter(None, [request.reason, more]))), MUTED), id="note")
+            yield Static(Content(sanitize(self._preview[:MAX_SHOWN_CHARACTERS])))
+        yield KeyHintBar()
+
+
+def open_requests(screen: Screen[Any], store: Store) -> None:
+    """Show what members ask for, one request after the other, and answer."""
+    app: Backscroll = screen.app  # type: ignore[assignment]
+
+    def read() -> None:
+        requests = [one for one in store.team.requests.list_all() if not one.is_own and one.state == "open"]
+        shown = [(request, _describe(store, request)) for request in requests]
+        if not shown:
+            screen.notify("Nobody asks for anything.", timeout=3, markup=False)
+        app.call_from_thread(ask, shown)
+
+    def ask(requests: Sequence[tuple[TeamRequest, str]]) -> None:
+        if not requests:
+            return
+        (request, preview), *others = requests
+
+        def answer(choice: str | None) -> None:
+            if choice is not None:
+                run_in_thread(screen, lambda: settle(request, choice, others), group="edit")
+
+        app.push_screen(RequestDialog(request, preview, len(others)), answer)
+
+    def settle(request: TeamRequest, choice: str, others: Sequence[tuple[TeamRequest, str]]) -> None:
+        if choice == "decline":
+            store.team.requests.decline(request.number)
+        else:
+            policy: LeakPolicy = "redact" if choice == "mask" else "refuse"
+            store.team.requests.approve(request.number, policy)
+        done = "Declined." if choice == "decline" else f"Shared with {request.asker}."
+        screen.notify(sanitize(done), timeout=4, markup=False)
+        app.call_from_thread(ask, others)
+
+    run_in_thread(screen, read, group="gather")
+
+
+def _describe(store: Store, request: TeamRequest) -> str:
+    """Return what would be shared, or why nothing can be."""
+    try:
+        session = store.sessions.find(request.session)
+        if request.turn is None:
+            return f"{session_title(session)}, {format_count(session.turns, 'turn')}"
+        return store.chains.turns(session.key, request.turn)[0].prompt
+    except StoreError as error:
+        return str(error)
+
+
+def open_ask_dialog(screen: Screen[Any], store: Store) -> None:
+    """Ask a member for a session or a turn."""
+
+    def send(text: str) -> None:
+        name, session, turn = _parse_request(text)
+        store.team.requests.ask(name, session, turn)
+
+    def report(text: str | None) -> None:
+        if text is not None:
+            screen.notify("It is sent while the browser is open.", timeout=4, markup=False)
+
+    screen.app.push_screen(SingleLineDialog("Ask a member for a session", "", send, note=ASK_NOTE), report)
+
+
+def _parse_request(text: str) -> tuple[str, str, int | None]:
+    words: list[str] = []
+    with suppress(ValueError):  # an open quote
+        words = shlex.split(text)
+    match words:
+        case [name, session]:
+            return name, session, None
+        case [name, session, turn] if turn.isdecimal():
+            return name, session, int(turn)
+    raise BadValue("Type a name and an id, and the number of a turn if you want only one.")
+
+
+def open_metrics(screen: Screen[Any], store: Store) -> None:
+    """Show the figures that members share."""
+    dialog = ExplanationDialog(
+        "The last 30 days of the team", lambda width: render_metrics(store.team.metrics(), width)
+    )
+    screen.app.push_screen(dialog)
