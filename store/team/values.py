@@ -70,7 +70,7 @@ class SharedValue(NamedTuple):
 class Merge(NamedTuple):
     kept: SharedValue
     lost: SharedValue | None
-    "Is the other value if both were written without knowing each other. None if they are equal."
+    "Is the other value if both were written without knowing each other. None if nobody has to choose."
     is_incoming: bool
     "Is true if the incoming value counts now."
 
@@ -88,7 +88,9 @@ def merge_values(current: SharedValue | None, incoming: SharedValue) -> Merge:
             is_incoming = incoming.moment > current.moment
             kept, lost = (incoming, current) if is_incoming else (current, incoming)
             vector = join_vectors(current.vector, incoming.vector)
-            return Merge(kept._replace(vector=vector), None if kept.value == lost.value else lost, is_incoming)
+            # A machine knew what it had written itself, also where another value has been merged with that meanwhile.
+            is_settled = kept.value == lost.value or kept.moment.machine == lost.moment.machine
+            return Merge(kept._replace(vector=vector), None if is_settled else lost, is_incoming)
 
 
 def compare_vectors(one: Vector, other: Vector) -> Order:

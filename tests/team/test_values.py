@@ -41,6 +41,13 @@ def test_of_two_values_written_at_once_the_later_counts_and_the_other_is_kept() 
         assert merge.lost.value == "one"
 
 
+def test_a_value_that_lost_is_no_conflict_with_a_later_one_of_its_own_machine() -> None:
+    first = write("first", "a", 1_000)
+    kept = merge_values(first, write("blind", "b", 500)).kept
+    merge = merge_values(kept, write("second", "a", 2_000, first))
+    assert (merge.kept.value, merge.lost) == ("second", None)
+
+
 def test_equal_values_are_no_conflict() -> None:
     assert merge_values(write("same", "a", 1), write("same", "b", 2)).lost is None
 
