@@ -220,12 +220,20 @@ def load_scanner(values: Iterable[str] = (), environment: Mapping[str, str] | No
     It also finds `values`, such as those of the store's own secrets, and the values of variables in `environment` whose
     names look like those of credentials.
     """
-    is_complete = has_extra()
-    rules = list_rules(is_complete=is_complete)
     own_values = {value for value in values if len(value) >= MIN_VALUE_CHARS}
+    exact: list[Rule] = []
     for rule, known in ((OWN_SECRET, own_values), (ENVIRONMENT_VARIABLE, _list_credentials(environment or {}))):
-        rules += [_exact_rule(rule, form) for form in sorted({form for value in known for form in _list_forms(value)})]
-    return Scanner(rules, is_complete=is_complete)
+        exact += [_exact_rule(rule, form) for form in sorted({form for value in known for form in _list_forms(value)})]
+    is_complete = has_extra()
+    if not exact:
+        return _load_general_scanner(is_complete)
+    return Scanner([*list_rules(is_complete=is_complete), *exact], is_complete=is_complete)
+
+
+@cache
+def _load_general_scanner(is_complete: bool) -> Scanner:
+    """Make the scanner that knows no values once for each process: a team needs it for each session."""
+    return Scanner(list_rules(is_complete=is_complete), is_complete=is_complete)
 
 
 def list_rules(*, is_complete: bool) -> list[Rule]:

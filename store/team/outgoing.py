@@ -418,12 +418,19 @@ def _chunk(entries: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     size = 0
     for entry in entries:
         chunk.append(entry)
-        size += len(encode(entry))
+        size += _estimate_size(entry)
         if size >= CHUNK_BYTES:
             yield chunk
             chunk, size = [], 0
     if chunk:
         yield chunk
+
+
+def _estimate_size(entry: Mapping[str, Any]) -> int:
+    """Return about how long an entry is as JSON. Its text is in its parts again, and mostly in its record."""
+    record = entry.get("record")
+    verbatim = record.get("text") or record.get("base64") if isinstance(record, dict) else None
+    return len(verbatim) + 2 * len(entry["text"]) if verbatim else len(encode(entry))
 
 
 def _milliseconds() -> int:
