@@ -21,7 +21,7 @@ from store.text.sanitize import sanitize
 from tui.dialogs.explanation import ExplanationDialog
 from tui.dialogs.layout import DIALOG_CSS, HELP_BINDING
 from tui.dialogs.text import SingleLineDialog
-from tui.render.metrics_lines import render_metrics
+from tui.render.statistics.member_metrics import render_metrics
 from tui.render.styles import MUTED, STRONG, format_count, session_title
 from tui.widgets.key_hints import KeyHintBar
 from tui.workers import run_in_thread
