@@ -135,7 +135,7 @@ def test_without_the_extra_a_few_rules_are_used() -> None:
     code = """
 import sys
 sys.modules["re2"] = None
-from store.leaks.scanner import Scanner, load_scanner
+from store.leaks.scanner import load_scanner
 scanner = load_scanner()
 print(scanner.is_complete, len(scanner.rules), scanner.limits)
 """
