@@ -28,6 +28,20 @@ _UNPRIVILEGED = "nobody"
 class PostgresServer:
     binaries: Path
     folder: Path
+    user: str | None
+    "Runs the server."
+
+    def start(self) -> None:
+        options = f"-h '' -k {self.folder} -c fsync=off"
+        log = str(self.folder / "server.log")
+        self._control("-w", "-o", options, "-l", log, "start")
+
+    def stop(self) -> None:
+        """Stop the server as if it had crashed."""
+        self._control("-w", "-m", "immediate", "stop")
+
+    def _control(self, *arguments: str) -> None:
+        self.run("pg_ctl", "-D", str(self.folder / "data"), *arguments, user=self.user)
 
     def run(self, program: str, *arguments: str, user: str | None) -> None:
         process = subprocess.run(
@@ -65,7 +79,7 @@ def start_postgres_server() -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     user = _UNPRIVILEGED if os.geteuid() == 0 else None
     server = PostgresServer(
-        _copy_binaries_for(Path(package.origin).parent, folder, user) / _INSTALL_FOLDER / "bin", folder
+        _copy_binaries_for(Path(package.origin).parent, folder, user) / _INSTALL_FOLDER / "bin", folder, user
     )
     data, secret = folder / "data", folder / "secret"
     secret.write_text(PASSWORD)
@@ -74,10 +88,9 @@ def start_postgres_server() -> Iterator[PostgresServer]:
             shutil.chown(path, user)
     login = ("--auth=scram-sha-256", f"--pwfile={secret}", "--username=postgres")
     server.run("initdb", "--no-sync", "--no-locale", "--encoding=utf8", *login, "-D", str(data), user=user)
-    options = f"-h '' -k {folder} -c fsync=off"
-    server.run("pg_ctl", "-w", "-D", str(data), "-o", options, "-l", str(folder / "server.log"), "start", user=user)
+    server.start()
     yield server
-    server.run("pg_ctl", "-w", "-D", str(data), "-m", "immediate", "stop", user=user)
+    server.stop()
     shutil.rmtree(folder)
 
 

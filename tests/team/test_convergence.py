@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from postgres_server import PostgresServer
 from teams.people import Person, make_team
 from teams.stores import OpenMember, sync_all, trust_all
 
@@ -140,14 +141,40 @@ def test_three_stores_agree_after_random_edits(open_member: OpenMember, seed: in
 
 
 @pytest.mark.long
-def test_three_stores_agree_after_many_random_edits(open_member: OpenMember) -> None:
+def test_three_stores_agree_after_many_random_edits(open_member: OpenMember, postgres_server: PostgresServer) -> None:
+    """They make 300 edits each. In every third part of them, the server is away for a while."""
     stores = [open_member(name) for name in ("anna", "ben", "cleo")]
     trust_all(*stores)
     chaos = Chaos(stores, 7)
-    for _ in range(900):
+    for number in range(900):
+        if number % 300 == 100:
+            postgres_server.stop()
+        elif number % 300 == 150:
+            postgres_server.start()
         chaos.act()
     sync_all(*stores)
     assert check_equal(stores) > 0
+
+
+def test_a_server_that_is_stopped_and_started_loses_nothing(
+    open_member: OpenMember, postgres_server: PostgresServer
+) -> None:
+    anna, ben = open_member("anna"), open_member("ben")
+    trust_all(anna, ben)
+    anna.create_session("s1")
+    anna.append_message("s1", "user", [{"type": "text", "text": "Begin."}])
+    anna.team.share(anna.sessions.get("s1"))
+    sync_all(anna, ben)
+    postgres_server.stop()
+    anna.append_message("s1", "user", [{"type": "text", "text": "Written without the server."}])
+    ben.sessions.set_title(ben.sessions.newest()[0], "So is this")
+    for store in (anna, ben):
+        with pytest.raises(StoreError, match="Your own sessions are not affected"):
+            store.team.sync()
+    postgres_server.start()
+    sync_all(anna, ben)
+    assert check_equal([anna, ben]) == 1
+    assert (ben.sessions.newest()[0].turns, anna.sessions.get("s1").title) == (2, "So is this")
 
 
 def test_connections_that_are_cut_lose_and_double_nothing(open_member: OpenMember, team_address: str) -> None:
