@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,17 +19,16 @@ from store.model.team import TeamRequest
 from store.text.sanitize import sanitize
 from tui.dialogs.explanation import ExplanationDialog
 from tui.dialogs.layout import DIALOG_CSS, HELP_BINDING
+from tui.dialogs.sequence import ask_each
 from tui.dialogs.text import SingleLineDialog
 from tui.render.statistics.member_metrics import render_metrics
 from tui.render.styles import MUTED, STRONG, format_count, session_title
 from tui.widgets.key_hints import KeyHintBar
-from tui.workers import run_in_thread
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
     from store.store import Store
-    from tui.app import Backscroll
 
 MAX_SHOWN_CHARACTERS = 2_000
 ASK_NOTE = "The member's name, the id of the session there, and the number of the turn if you want only one."
@@ -67,37 +65,22 @@ class RequestDialog(ModalScreen[str | None]):
 
 def open_requests(screen: Screen[Any], store: Store) -> None:
     """Show what members ask for, one request after the other, and answer."""
-    app: Backscroll = screen.app  # type: ignore[assignment]
 
-    def read() -> None:
+    def load() -> list[tuple[TeamRequest, str]]:
         requests = [one for one in store.team.requests.list_all() if not one.is_own and one.state == "open"]
-        shown = [(request, _describe(store, request)) for request in requests]
-        if not shown:
-            screen.notify("Nobody asks for anything.", timeout=3, markup=False)
-        app.call_from_thread(ask, shown)
+        return [(request, _describe(store, request)) for request in requests]
 
-    def ask(requests: Sequence[tuple[TeamRequest, str]]) -> None:
-        if not requests:
-            return
-        (request, preview), *others = requests
-
-        def answer(choice: str | None) -> None:
-            if choice is not None:
-                run_in_thread(screen, lambda: settle(request, choice, others), group="edit")
-
-        app.push_screen(RequestDialog(request, preview, len(others)), answer)
-
-    def settle(request: TeamRequest, choice: str, others: Sequence[tuple[TeamRequest, str]]) -> None:
+    def settle(item: tuple[TeamRequest, str], choice: str) -> str:
+        request, _ = item
         if choice == "decline":
             store.team.requests.decline(request.number)
-        else:
-            policy: LeakPolicy = "redact" if choice == "mask" else "refuse"
-            store.team.requests.approve(request.number, policy)
-        done = "Declined." if choice == "decline" else f"Shared with {request.asker}."
-        screen.notify(sanitize(done), timeout=4, markup=False)
-        app.call_from_thread(ask, others)
+            return "Declined."
+        policy: LeakPolicy = "redact" if choice == "mask" else "refuse"
+        store.team.requests.approve(request.number, policy)
+        return f"Shared with {request.asker}."
 
-    run_in_thread(screen, read, group="gather")
+    nothing = "Nobody asks for anything."
+    ask_each(screen, load, lambda item, left: RequestDialog(*item, left), settle, nothing=nothing)
 
 
 def _describe(store: Store, request: TeamRequest) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -16,15 +16,14 @@ from store.edits.labels import find_titles
 from store.model.team import ValueConflict
 from store.text.sanitize import one_line, sanitize
 from tui.dialogs.layout import DIALOG_CSS
+from tui.dialogs.sequence import ask_each
 from tui.render.styles import MUTED, STRONG, format_count
 from tui.widgets.key_hints import KeyHintBar
-from tui.workers import run_in_thread
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
     from store.store import Store
-    from tui.app import Backscroll
 
 MAX_SHOWN_CHARACTERS = 4_000
 """Limits the text of a value that is shown."""
@@ -100,30 +99,17 @@ def open_conflicts(
     screen: Screen[Any], store: Store, is_wanted: Callable[[ValueConflict], bool] = lambda _: True
 ) -> None:
     """Ask for each conflict which value counts. Those that are wanted come first."""
-    app: Backscroll = screen.app  # type: ignore[assignment]
 
-    def read() -> None:
+    def load() -> list[tuple[ValueConflict, str]]:
         conflicts = sorted(store.team.conflicts(), key=lambda conflict: not is_wanted(conflict))
         titles = find_titles(store, [conflict.session_id for conflict in conflicts if conflict.session_id])
-        if not conflicts:
-            screen.notify("No two people changed the same at once.", timeout=3, markup=False)
-        app.call_from_thread(ask, conflicts, titles)
+        return [(conflict, titles.get(conflict.session_id or "", "")) for conflict in conflicts]
 
-    def ask(conflicts: Sequence[ValueConflict], titles: dict[str, str]) -> None:
-        if not conflicts:
-            return
-        first, *others = conflicts
-
-        def settle(choice: str | None) -> None:
-            if choice is not None:
-                run_in_thread(screen, lambda: choose(first, choice, others, titles), group="edit")
-
-        app.push_screen(ValueConflictDialog(first, titles.get(first.session_id or "", ""), len(others)), settle)
-
-    def choose(conflict: ValueConflict, choice: str, others: Sequence[ValueConflict], titles: dict[str, str]) -> None:
+    def choose(item: tuple[ValueConflict, str], choice: str) -> str:
+        conflict, _ = item
         store.team.choose(conflict.key, lost=choice == "other")
         text = conflict.lost_text if choice == "other" else conflict.kept_text
-        screen.notify(f"“{one_line(text, 40)}” counts for everybody.", timeout=4, markup=False)
-        app.call_from_thread(ask, others, titles)
+        return f"“{one_line(text, 40)}” counts for everybody."
 
-    run_in_thread(screen, read, group="gather")
+    nothing = "No two people changed the same at once."
+    ask_each(screen, load, lambda item, left: ValueConflictDialog(*item, left), choose, nothing=nothing)
