@@ -5,13 +5,14 @@ They are sent to all trusted machines, at most once a day, if the setting `metri
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from store.model.entry import Json
 from store.model.statistics import Figures, StatisticsRow
 from store.model.team import MemberMetrics, MetricsRow
+from store.team.values import is_count
 from store.text.validate import replace_surrogates
 from store.usage.period import Period
 
@@ -61,12 +62,13 @@ def read_metrics(machine: MachineRow, value: Json) -> MemberMetrics | None:
     return None
 
 
-def _read_rows(rows: Iterable[Json]) -> tuple[MetricsRow, ...]:
-    return tuple(MetricsRow(replace_surrogates(row[0][:MAX_NAME_CHARS]), *row[1:]) for row in rows if _is_row(row))
+def _read_rows(rows: Sequence[Json]) -> tuple[MetricsRow, ...]:
+    known = filter(_is_row, rows[:MAX_ROWS])
+    return tuple(MetricsRow(replace_surrogates(row[0][:MAX_NAME_CHARS]), *row[1:]) for row in known)
 
 
 def _is_row(row: Json) -> bool:
     match row:
         case [str(), *numbers, cost] if len(numbers) == len(MetricsRow._fields) - 2:
-            return all(type(number) is int for number in numbers) and (cost is None or type(cost) is int)
+            return all(map(is_count, numbers)) and (cost is None or is_count(cost))
     return False

@@ -38,7 +38,7 @@ class Moment(NamedTuple):
         if not isinstance(value, list) or len(value) != 3:
             raise BadValue("A time is wrong.")
         milliseconds, counter, machine = value
-        if not _is_count(milliseconds) or not _is_count(counter) or not isinstance(machine, str):
+        if not is_count(milliseconds) or not is_count(counter) or not isinstance(machine, str):
             raise BadValue("A time is wrong.")
         return cls(milliseconds, counter, machine)
 
@@ -53,7 +53,7 @@ class SharedValue(NamedTuple):
     @classmethod
     def parse(cls, body: Mapping[str, Any]) -> Self:
         vector = body.get("vector")
-        if not isinstance(vector, dict) or not all(_is_count(count) for count in vector.values()):
+        if not isinstance(vector, dict) or not all(is_count(count) for count in vector.values()):
             raise BadValue("A version vector is wrong.")
         return cls(body.get("value"), vector, Moment.parse(body.get("moment")))
 
@@ -106,5 +106,6 @@ def join_vectors(one: Vector, other: Vector) -> dict[str, int]:
     return {machine: max(one.get(machine, 0), other.get(machine, 0)) for machine in sorted(one.keys() | other.keys())}
 
 
-def _is_count(value: Json) -> bool:
+def is_count(value: Json) -> bool:
+    """Return whether a value from another machine is a number that can be counted with."""
     return type(value) is int and 0 <= value < _MAX_COUNT

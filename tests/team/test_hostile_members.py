@@ -62,6 +62,8 @@ def anna_share(store: Store) -> tuple[str, bytes]:
         ("keys", {"keys": {}}),
         ("value", {"name": "title", "value": 7, "vector": {"x": 9}, "moment": [1, 0, "x"]}),
         ("value", {"name": "fact:1", "value": None, "vector": {}, "moment": [1, 0, "x"]}),
+        ("value", {"name": "ask", "value": {"to": "ben"}, "vector": {}, "moment": [1, 0, "x"]}),
+        ("value", {"name": "metrics", "value": None, "vector": {}, "moment": [1, 0, "x"]}),
         ("value", {"name": "comment:somebody:1", "value": None, "vector": {}, "moment": [1, 0, "x"]}),
     ],
 )

@@ -11,9 +11,13 @@ from teams.stores import OpenMember, sync_all, trust_all
 from test_browser_sharing import wait_for_notice
 
 from store.errors import LeaksFound, NotFound, Refused
+from store.model.entry import Json
 from store.paths import config_file
 from store.store import Store
+from store.team.membership import MachineRow
+from store.team.metrics import read_metrics
 
+MACHINE = MachineRow("m1", "anna", b"", "2026-11-19", 0, 0, 0)
 KEY = "AKIAZ7Q3JX5KD2MWN4PB"
 
 
@@ -155,3 +159,20 @@ def test_metrics_are_shared_only_if_a_member_wants_it(members: tuple[Store, Stor
         assert [(row.name, row.turns) for row in metrics.folders] == [("/src/alpha", 3)]
     sync_all(anna, ben)
     assert ben.team.metrics() == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, 7, {}, {"day": "x", "total": [], "folders": [[1]], "tools": None}],
+)
+def test_figures_that_make_no_sense_are_not_shown(value: Json) -> None:
+    assert read_metrics(MACHINE, value) is None
+
+
+def test_only_rows_that_make_sense_are_shown() -> None:
+    rows = [["a", 1, 2, 3, 4, 5, None], ["b", 1, 2, 3, 4, -5, 6], ["c"], "d", ["e", 1, 2, 3, 4, 5, 2**70]]
+    metrics = read_metrics(MACHINE, {"day": "2026-11-19", "total": "x", "folders": rows, "tools": rows * 100})
+    assert metrics is not None
+    assert [row.name for row in metrics.folders] == ["a"]
+    assert len(metrics.tools) == 20
+    assert metrics.total.sessions == 0
