@@ -6,6 +6,7 @@ A request is a share without a session, whose readers are the asker and the memb
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from store.errors import NotFound, Refused
@@ -19,6 +20,7 @@ from store.model.team import RequestState, TeamRequest
 from store.sources.backscroll.reader import parse_entries
 from store.team.membership import LocalTeam, ShareRow
 from store.team.outgoing import ChangeCollector
+from store.text.sanitize import one_line
 from store.text.validate import decode, validate_id, validate_text
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ ASK, ANSWER = "ask", "answer"
 
 SHORT_DIGITS = 8
 MAX_REASON_CHARS = 1_000
+MAX_TITLE_CELLS = 200
 
 _SELECT_REQUESTS = """
     select asked.share, asked.value, answers.value from team_values asked
@@ -135,15 +138,23 @@ class Requests:
         return share
 
     def _copy_turn(self, session: Session, turn: int) -> Session:
-        """Return a session that has this turn and nothing else: no title, no system prompt, no other turns."""
+        """Return a session that has this turn and nothing else: no title, no system prompt, no other turns.
+
+        Its entries are marked as inherited, so that they are counted and found only once.
+        """
         session_id = f"turn-{turn}-of-{session.id}"
         with suppress(NotFound):
             return self._store.sessions.get(session_id)
-        self._store.chains.turns(session.key, turn)  # raises an error if there is no such turn
+        title = one_line(self._store.chains.turns(session.key, turn)[0].prompt, MAX_TITLE_CELLS)
         reader = DocumentReader(self._store, ExportOptions("json", (turn, turn)))
         entries = parse_entries(list(iter_described_entries(reader, session, -1)), "")
         copy = self._store.sessions.create(
-            session_id, source=session.source, native_id=session_id, model=session.model, cwd=session.cwd
+            session_id,
+            source=session.source,
+            native_id=session_id,
+            agent_title=title,
+            model=session.model,
+            cwd=session.cwd,
         )
-        self._store.chains.append(copy.key, entries)
+        self._store.chains.append(copy.key, [replace(entry, inherited=True) for entry in entries])
         return self._store.sessions.get(session_id)

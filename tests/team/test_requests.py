@@ -52,10 +52,12 @@ def ask(anna: Store, ben: Store, turn: int | None = None) -> str:
 def test_one_turn_is_approved_and_taken_back(members: tuple[Store, Store, Store]) -> None:
     anna, ben, cleo = members
     shared = anna.team.requests.approve(ask(anna, ben, 3))
+    assert (shared.title, shared.turns, anna.sessions.matching("feed")[1]) == ("Feed it.", 0, 1)
     sync_all(anna, ben, cleo)
     assert texts(ben) == ["Feed it.", "Done."]
     (session,) = ben.sessions.newest()
     assert (session.title, session.system_prompt, session.cwd) == ("Feed it.", "", "/src/alpha")
+    assert (session.turns, ben.sessions.matching("feed")[1]) == (1, 1)
     assert cleo.sessions.newest() == []
     assert cleo.team.requests.list_all() == []
     assert [request.state for request in ben.team.requests.list_all()] == ["approved"]
