@@ -52,7 +52,7 @@ def ask(anna: Store, ben: Store, turn: int | None = None) -> str:
 def test_one_turn_is_approved_and_taken_back(members: tuple[Store, Store, Store]) -> None:
     anna, ben, cleo = members
     shared = anna.team.requests.approve(ask(anna, ben, 3))
-    assert (shared.title, shared.turns, anna.sessions.matching("feed")[1]) == ("Feed it.", 0, 1)
+    assert (shared.title, shared.turns) == ("Feed it.", 0)
     sync_all(anna, ben, cleo)
     assert texts(ben) == ["Feed it.", "Done."]
     (session,) = ben.sessions.newest()
