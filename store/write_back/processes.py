@@ -21,27 +21,40 @@ def has_proc() -> bool:
 
 
 def find_processes_using(path: Path) -> list[int]:
-    """Return the ids of other processes that have the file open, or a file that SQLite puts next to it.
+    """Return the ids of other processes that have the file open, or a file that SQLite puts next to it."""
+    return find_users([path])[path]
+
+
+def find_users(paths: Sequence[Path]) -> dict[Path, list[int]]:
+    """Return the ids of other processes that have each of the files open. One look at all processes answers for all.
 
     Processes of other people are invisible.
     """
-    files = [file for suffix in _SQLITE_SUFFIXES if (file := Path(f"{path}{suffix}")).exists()]
-    pids = _search_proc(files) if has_proc() else _run_lsof(files)
-    return sorted(pids - {os.getpid()})
+    files = {Path(f"{path}{suffix}"): path for path in paths for suffix in _SQLITE_SUFFIXES}
+    files = {file: path for file, path in files.items() if file.exists()}
+    users: dict[Path, set[int]] = {path: set() for path in paths}
+    if has_proc():
+        for file, pid in _search_proc(files):
+            users[files[file]].add(pid)
+    elif files and _run_lsof([*files]) - {os.getpid()}:
+        for file, path in files.items():
+            users[path] |= _run_lsof([file])
+    return {path: sorted(pids - {os.getpid()}) for path, pids in users.items()}
 
 
-def _search_proc(files: Iterable[Path]) -> set[int]:
+def _search_proc(files: Iterable[Path]) -> Iterator[tuple[Path, int]]:
     """Compare device and inode, because a process may see the file under another name."""
-    identities = {(stat.st_dev, stat.st_ino) for stat in map(os.stat, files)}
-    pids = set()
+    by_identity: dict[tuple[int, int], list[Path]] = {}
+    for file in files:
+        stat = file.stat()
+        by_identity.setdefault((stat.st_dev, stat.st_ino), []).append(file)
     for folder in PROC.glob("[0-9]*/fd"):
         with suppress(OSError):
             for descriptor in folder.iterdir():
                 with suppress(OSError):
                     stat = descriptor.stat()
-                    if (stat.st_dev, stat.st_ino) in identities:
-                        pids.add(int(folder.parent.name))
-    return pids
+                    for file in by_identity.get((stat.st_dev, stat.st_ino), ()):
+                        yield file, int(folder.parent.name)
 
 
 def _run_lsof(files: Sequence[Path]) -> set[int]:

@@ -123,15 +123,7 @@ def test_what_the_agent_deleted_is_cleared_from_the_free_pages(store: Store, pin
     assert digest_files(pingu.parent) == before
 
 
-def test_the_search_index_of_an_agent_forgets_the_value(store: Store, pingu: Path) -> None:
-    statements = """
-        create virtual table turns_fts using fts5(user_message, content=turns, content_rowid=id);
-        insert into turns_fts (turns_fts) values ('rebuild');
-        create trigger turns_changed after update on turns begin
-            insert into turns_fts (turns_fts, rowid, user_message) values ('delete', old.id, old.user_message);
-            insert into turns_fts (rowid, user_message) values (new.id, new.user_message);
-        end;
-    """
+def assert_index_forgets_and_gets_back(store: Store, pingu: Path, index: str, statements: str) -> None:
     with closing(sqlite3.connect(pingu)) as database:
         database.executescript(statements)
     make_old(pingu)
@@ -141,35 +133,37 @@ def test_the_search_index_of_an_agent_forgets_the_value(store: Store, pingu: Pat
     assert report.left == ()
     assert find_in_files([pingu], GROQ_KEY) == []
     with closing(sqlite3.connect(pingu)) as database:
-        database.execute("insert into turns_fts (turns_fts, rank) values ('integrity-check', 1)")
-        assert database.execute("select count(*) from turns_fts('redacted')").fetchone() == (1,)
+        database.execute(f"insert into {index} ({index}, rank) values ('integrity-check', 1)")
+        assert database.execute(f"select count(*) from {index}('redacted')").fetchone() == (1,)
     assert undo(store, report.id).left == ()
     assert digest_files(pingu.parent) == before
+
+
+def test_the_search_index_of_an_agent_forgets_the_value(store: Store, pingu: Path) -> None:
+    statements = """
+        create virtual table turns_fts using fts5(user_message, content=turns, content_rowid=id);
+        insert into turns_fts (turns_fts) values ('rebuild');
+        create trigger turns_changed after update on turns begin
+            insert into turns_fts (turns_fts, rowid, user_message) values ('delete', old.id, old.user_message);
+            insert into turns_fts (rowid, user_message) values (new.id, new.user_message);
+        end;
+    """
+    assert_index_forgets_and_gets_back(store, pingu, "turns_fts", statements)
 
 
 @pytest.mark.parametrize("has_trigger", [False, True])
 def test_a_search_index_with_its_own_texts_is_redacted(store: Store, pingu: Path, has_trigger: bool) -> None:
     """Copilot keeps one."""
-    index = "create virtual table said using fts5(content, turn unindexed);"
-    fill = "insert into said (content, turn) select user_message, id from turns;"
+    statements = """
+        create virtual table said using fts5(content, turn unindexed);
+        insert into said (content, turn) select user_message, id from turns;
+    """
     trigger = """
         create trigger turns_changed after update on turns begin
             update said set content = new.user_message where turn = new.id;
         end;
     """
-    with closing(sqlite3.connect(pingu)) as database:
-        database.executescript(index + fill + trigger * has_trigger)
-    make_old(pingu)
-    sync_paths(store, pingu)
-    before = digest_files(pingu.parent)
-    report = redact(store, scan(store)["groq-key"].fingerprint)
-    assert report.left == ()
-    assert find_in_files([pingu], GROQ_KEY) == []
-    with closing(sqlite3.connect(pingu)) as database:
-        database.execute("insert into said (said, rank) values ('integrity-check', 1)")
-        assert database.execute("select count(*) from said('redacted')").fetchone() == (1,)
-    assert undo(store, report.id).left == ()
-    assert digest_files(pingu.parent) == before
+    assert_index_forgets_and_gets_back(store, pingu, "said", statements + trigger * has_trigger)
 
 
 def test_a_table_without_a_key_is_redacted(store: Store, pingu: Path) -> None:

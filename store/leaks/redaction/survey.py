@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -33,7 +33,7 @@ from store.model.session import entry_id
 from store.paths import recent_searches_file, state_file
 from store.sources.kit.locator import is_url
 from store.sources.kit.stamps import open_regular_file, sidecar_path
-from store.write_back.processes import find_agents_of, find_processes_using
+from store.write_back.processes import find_agents_of, find_processes_using, find_users
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -159,9 +159,20 @@ def survey_places(store: Store, replacer: Replacer) -> Survey:
         if isinstance(found, NotScanned):
             not_scanned.append(found)
         elif found is not None:
-            problem = found.problem or find_file_obstacle(store, path)
-            files.append(found._replace(problem=problem))
-    return Survey(find_texts(store, replacer), files, not_scanned)
+            files.append(found)
+    return Survey(find_texts(store, replacer), _find_obstacles(store, files), not_scanned)
+
+
+def _find_obstacles(store: Store, files: Sequence[LeakyFile]) -> list[LeakyFile]:
+    """Return the files with what keeps each from being rewritten now. To look at all processes takes long."""
+    try:
+        users = find_users([file.path for file in files])
+    except StoreError:  # each file says why
+        users = {}
+    return [
+        file._replace(problem=file.problem or find_file_obstacle(store, file.path, users.get(file.path)))
+        for file in files
+    ]
 
 
 def list_files(store: Store) -> Iterator[Path]:
@@ -189,14 +200,17 @@ def survey_file(path: Path, replacer: Replacer) -> LeakyFile | NotScanned | None
     return LeakyFile(path, "file", times, "") if times else None
 
 
-def find_file_obstacle(store: Store, path: Path) -> str:
-    """Say why a file cannot be rewritten now: it changed just now, is in use, or its agent is running."""
+def find_file_obstacle(store: Store, path: Path, users: Sequence[int] | None = None) -> str:
+    """Say why a file cannot be rewritten now: it changed just now, is in use, or its agent is running.
+
+    `users` are the processes that have it open, if that is known.
+    """
     for suffix in ("", "-wal"):
         file = sidecar_path(path, suffix)
         if (not suffix or file.exists()) and (obstacle := find_obstacle(file)):
             return obstacle
     try:
-        users = find_processes_using(path)
+        users = find_processes_using(path) if users is None else users
     except StoreError as error:
         return str(error)
     if users:

@@ -24,7 +24,7 @@ from store.sources.kit.stamps import open_regular_file
 QUIET_SECONDS = 60.0
 """A file that changed within this time may be in use."""
 
-SEGMENT_BYTES = 16 * 1024 * 1024
+SEGMENT_BYTES = 4 * 1024 * 1024
 """Is how much of a file is read at a time. It ends with a line, so that a longer line is read as a whole."""
 
 _PARTIAL_SUFFIX = ".redacting"
