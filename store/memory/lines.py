@@ -1,6 +1,6 @@
 """This module splits a memory file into its facts: bullets and lines of text. It is pure.
 
-Headings, blank lines, HTML comments, front matter and the marks of fences are no facts.
+Headings, blank lines, HTML comments, front matter, imports and the marks of fences are no facts.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*?)\s*#*\s*$")
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _RULE = re.compile(r"^\s*(?:[-*_]\s*){3,}$")
 _TABLE_RULE = re.compile(r"^\s*\|?[\s:|-]*-[\s:|-]*\|[\s:|-]*$")
+_IMPORT_LINE = re.compile(r"^@\S+\s*$")
 _EMPHASIS = re.compile(r"[*_`~]+")
 _SPACES = re.compile(r"\s+")
 _KEY = re.compile(r"^([^\W\d_][\w /.-]{0,39}?):\s+(\S.*)$")
@@ -97,7 +98,7 @@ class _LineReader:
             elif heading := _HEADING.match(line):
                 yield from self._close()
                 self._heading = heading[1]
-            elif not (_RULE.match(line) or _TABLE_RULE.match(line)):
+            elif not (_RULE.match(line) or _TABLE_RULE.match(line) or _IMPORT_LINE.match(line)):
                 yield from self._read_text(number, line)
 
     def _read_code(self, number: int, line: str) -> Iterator[MemoryLine]:

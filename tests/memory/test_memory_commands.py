@@ -30,7 +30,6 @@ def test_list_prints_each_line_with_its_place_scope_and_agents(cli: CommandLine,
     assert [row[:2] for row in result.rows] == [
         [f"{home}/.claude/CLAUDE.md:1", "agent"],
         [f"{repository}/CLAUDE.md:2", "folder"],
-        [f"{repository}/CLAUDE.md:3", "folder"],
         [f"{repository}/docs/extra.md:1", "folder"],
         [f"{repository}/docs/extra.md:2", "folder"],
     ]

@@ -236,7 +236,7 @@ def _render_fact(row: MemoryRow) -> Iterator[Content]:
         return
     for audience in row.audiences:
         yield build_content([("Shared with ", FAINT), (describe_audience(audience), MUTED)])
-    yield build_content([("Press P to write it into their files.", FAINT)])
+    yield build_content([("P writes it into their files, after a preview.", FAINT)])
 
 
 def _render_proposal(proposal: Proposal, now: datetime) -> Iterator[Content]:
@@ -405,7 +405,7 @@ def name_agent(agent: str) -> str:
 
 def describe_audience(audience: Audience) -> str:
     where = f"in {abbreviate_home(audience.folder)}" if audience.folder else "everywhere"
-    return f"{name_agent(audience.agent)} {where}"
+    return f"{name_agent(audience.agent) if audience.agent else 'all agents'} {where}"
 
 
 def render_agent_mark(agent: str) -> StyledText:

@@ -106,7 +106,7 @@ async def test_a_fact_is_shared_pushed_and_undone(store: Store, project: Path) -
         await one.press("down", "down", "space")
         await one.wait_for_text("Shared with Codex in ~/app")
         await one.press("enter")
-        await one.wait_for_text("fact 1 → codex in ~/app", "Press P to write it into their files.")
+        await one.wait_for_text("fact 1 → codex in ~/app", "P writes it into their files")
         await one.press("P")
         await one.wait_for_text("~/app/AGENTS.md  new", "+ - Staging is on port 8443.")
         await one.press("y")
@@ -149,7 +149,7 @@ async def test_facts_and_lines_are_dragged_onto_agents_and_folders(store: Store,
         await drag(one, "Staging is on port 8443.", "Codex")
         await one.wait_for_text("Shared with Codex everywhere.", "fact 1 → codex")
         await drag(one, "By a person", "All agents")
-        await one.wait_for_text("Shared with All agents everywhere.", "fact 2 → all")
+        await one.wait_for_text("Shared with all agents everywhere.", "fact 2 → all")
         await drag(one, "Staging is on port 8443.", "~/app")
         await one.wait_for_text("fact 1 → codex, all in ~/app")
         assert store.shared_facts.audiences() == {
