@@ -117,5 +117,7 @@ def warn_of_replaced_files(path: Path) -> str:
         agents, other = "opencode loads", agent_home("claude") / "CLAUDE.md"
     elif path.name == "AGENTS.md":
         agents, other = "opencode and pi load", path.with_name("CLAUDE.md")
-    is_replaced = other is not None and other.exists()
-    return f"{agents} this new file instead of {other} from then on." if is_replaced else ""
+    if other is None or not other.exists():
+        return ""
+    name = other.name if other.parent == path.parent else str(other).replace(str(Path.home()), "~", 1)
+    return f"{agents} this new file instead of {name} from then on."

@@ -289,7 +289,7 @@ def test_a_new_agents_file_that_hides_another_is_announced(store: Store, project
     (project / "CLAUDE.md").write_text("# C\n")
     store.shared_facts.share(facts, Audience("codex", str(project)))
     (file,) = store.shared_facts.plan_push().changed
-    assert file.notes == (f"opencode and pi load this new file instead of {project}/CLAUDE.md from then on.",)
+    assert file.notes == ("opencode and pi load this new file instead of CLAUDE.md from then on.",)
 
 
 def test_claude_code_keeps_its_agents_file(store: Store, project: Path, facts: list[int]) -> None:
@@ -301,7 +301,7 @@ def test_claude_code_keeps_its_agents_file(store: Store, project: Path, facts: l
     assert [Path(file.path).name for file in loaded] == ["AGENTS.md"]
     store.shared_facts.share(facts[1:], Audience("claude", str(project)))
     _, importer = store.shared_facts.plan_push().changed
-    assert importer.notes == (f"Claude Code loads this new file instead of {project}/AGENTS.md from then on.",)
+    assert importer.notes == ("Claude Code loads this new file instead of AGENTS.md from then on.",)
 
 
 def test_an_override_gets_the_facts_even_if_it_is_empty(store: Store, home: Path, project: Path) -> None:
