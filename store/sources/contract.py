@@ -293,6 +293,9 @@ class Source(ABC):
         """Return where the agent keeps its store, for a person to read."""
         return self.where or (self.home.describe() if self.home else "")
 
+    def raise_if_damaged(self, locator: str) -> None:  # noqa: B027 (most stores are files that show what they are)
+        """Raise Unreadable if what is where the agent keeps its store is so damaged that `detect` cannot know it."""
+
     @abstractmethod
     def detect(self, locator: str) -> bool:
         """Return whether the content is that of a store of this kind. Raises Busy when it is being written to and

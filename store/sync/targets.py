@@ -151,12 +151,15 @@ def discover_targets(
 def has_store(source: Source, address: str) -> bool:
     """Return whether a store of this source is there.
 
-    A store that is being written or is too large to read counts: reading it reports the reason.
+    A store that is being written, is too large or is damaged counts: reading it reports the reason.
     """
     try:
         # What is asked here need not be noted: a stamp tells whether the answer may be another one.
         with probes.ProbeNotes():
-            return source.detect(address)
+            is_there = source.detect(address)
+            if not is_there:
+                source.raise_if_damaged(address)
+            return is_there
     except (Busy, Unreadable):
         return True
 

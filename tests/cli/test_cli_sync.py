@@ -89,6 +89,18 @@ def test_sync_reads_what_is_found_where_the_programs_keep_it(cli: CommandLine, s
     assert stored_texts(store, "s") == ["one", "two"]
 
 
+def test_a_damaged_database_where_its_agent_keeps_it_is_named(cli: CommandLine, home: Path) -> None:
+    """Nobody can tell what is in it, so it could be taken for no store at all."""
+    path = pingu(home / ".local/share/pingu/pingu.db")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("pragma wal_checkpoint(truncate)")
+    rubichan(home / ".config/rubichan/rubichan.db")
+    os.truncate(path, path.stat().st_size // 2)
+    result = cli("sync")
+    assert result.err == f"{path} cannot be read: database disk image is malformed.\n"
+    assert [row[:3] for row in result.rows] == [["pingu", "0", "0"], ["rubichan", "1", "1"]]
+
+
 def test_sync_of_nothing_says_where_to_look(cli: CommandLine) -> None:
     ran = cli("sync")
     assert (ran.status, ran.out) == (0, "")

@@ -79,6 +79,20 @@ def test_a_truncated_last_line_is_read_when_it_is_complete(
 
 
 @every_agent
+def test_a_byte_order_mark_is_no_part_of_the_first_line(
+    name: str, owner: Path, store: Store, expected: dict[str, list[str]]
+) -> None:
+    """Some editors write it. The first line often is the prompt, or says what the file is."""
+    transcripts = [*owner.rglob("*.json*")]
+    for path in transcripts:
+        path.write_bytes(jsonl.BYTE_ORDER_MARK + path.read_bytes())
+    assert sync_paths(store, owner).problems == []
+    assert read_texts(store) == expected
+    quick = {found.native_id: found.prompts for found in load_source(name).quick_read(str(owner), ())}
+    assert quick == {found.native_id: found.prompts for found in load_source(name).quick_read(str(DATA / name), ())}
+
+
+@every_agent
 @pytest.mark.parametrize("invalid_line", INVALID_LINES[:3] + INVALID_LINES[5:], ids=range(len(INVALID_LINES) - 2))
 def test_an_invalid_line_in_the_middle_is_one_problem(
     name: str, owner: Path, transcript: Path, store: Store, expected: dict[str, list[str]], invalid_line: bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 import sqlite3
@@ -471,8 +472,27 @@ def test_a_packed_rollout_that_is_damaged_is_a_problem(store: Store, agent_home:
     path.with_name(path.name + ".zst").write_bytes(packed[:-40] + b"rubbish" * 5)
     path.unlink()
     report = sync_paths(store, agent_home)
-    assert all("zst" in problem.where for problem in report.problems)
+    assert [problem.where for problem in report.problems] == [f"{path}.zst"]
     assert prompts(store, TWICE)
+
+
+@pytest.mark.parametrize(("share", "least"), [(0.001, 0), (0.5, 3), (0.9999, 8)])
+def test_a_packed_rollout_whose_end_is_missing_is_a_problem(
+    store: Store, tmp_path: Path, share: float, least: int
+) -> None:
+    """What is there is read. The unpacker takes the place where the file was cut off for its end."""
+    digits = [random.Random(number).randbytes(40_000).hex() for number in range(9)]
+    path = write_rollout(tmp_path, ("session_meta", META), *(("response_item", user(text)) for text in digits))
+    whole = zstandard.ZstdCompressor(write_checksum=True).compress(path.read_bytes())
+    path.unlink()
+    packed = path.with_name(path.name + ".zst")
+    packed.write_bytes(whole[: int(share * len(whole))])
+    (problem,) = sync_paths(store, tmp_path).problems
+    assert (problem.where, problem.reason) == (str(packed), "It cannot be read: its end is missing.")
+    assert (prompts(store, TWICE)[:least] if least else []) == digits[:least]
+    packed.write_bytes(whole + whole)
+    assert sync_paths(store, tmp_path).problems == []
+    assert prompts(store, TWICE)[:9] == digits
 
 
 def test_a_thread_moved_to_the_archive_stays_one(store: Store, agent_home: Path) -> None:

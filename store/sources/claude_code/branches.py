@@ -13,7 +13,7 @@ from typing import NamedTuple
 from store.sources.claude_code.record import MESSAGE_TYPES, SPAWN_REPORT_TYPES, TITLE_FIELDS, ClaudeRecord, SpawnCall
 from store.sources.claude_code.web import read_cached_records
 from store.sources.contract import Problem
-from store.sources.kit.jsonl import PATH_ERRORS, JsonLine, as_str, as_time, open_file
+from store.sources.kit.jsonl import PATH_ERRORS, JsonLine, as_str, as_time, open_file, skip_byte_order_mark
 from store.sources.kit.line_scan import separate_records
 
 MAIN_BRANCH = ""
@@ -315,6 +315,7 @@ def may_have_branches(path: Path, *, is_subagent: bool) -> bool:
         with open_file(path) as file:
             if os.fstat(file.fileno()).st_size > _MAX_SCAN_BYTES:
                 return True
+            skip_byte_order_mark(file)
             data = b"\n" + separate_records(file.read())
     except PATH_ERRORS:
         return False

@@ -64,7 +64,12 @@ MAX_HOLE_BYTES = 512 * 1024 * 1024
 """Limits the holes in a file. They take no space on the disk, but reading them takes as long as reading data."""
 
 _MAX_ZSTD_WINDOW = 128 * 1024 * 1024
+_MAX_ZSTD_HEADER = 18
+_ZSTD_BLOCK_HEAD, _ZSTD_CHECKSUM_BYTES = 3, 4
 _CHUNK_BYTES = 256 * 1024
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Is what some editors write at the beginning of a file. It is no part of the first line."""
 
 
 class UnreadableText(str):
@@ -153,6 +158,8 @@ def _open_zstd(file: io.BufferedReader, max_bytes: int) -> io.BufferedReader:
                 data = stream.read(len(buffer))
             except zstandard.ZstdError as reason:
                 raise OSError(0, str(reason)) from None
+            if not data and len(buffer) and _is_cut_off(file):
+                raise OSError(0, "its end is missing")
             self.unpacked += len(data)
             if self.unpacked > max_bytes:
                 raise OSError(0, f"it unpacks to more than {max_bytes >> 20:,} MB")
@@ -162,6 +169,32 @@ def _open_zstd(file: io.BufferedReader, max_bytes: int) -> io.BufferedReader:
     unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW)
     stream = unpacker.stream_reader(file, read_across_frames=True)
     return io.BufferedReader(ZstdStream())
+
+
+def _is_cut_off(file: io.BufferedReader) -> bool:
+    """Return whether a zstd file ends within a frame. The unpacker takes that for the end of the text."""
+    import zstandard
+
+    size = os.fstat(file.fileno()).st_size
+    position = 0
+    try:
+        while position < size:
+            file.seek(position)
+            header = file.read(_MAX_ZSTD_HEADER)
+            has_checksum = zstandard.get_frame_parameters(header).has_checksum
+            position += zstandard.frame_header_size(header)
+            is_last = False
+            while not is_last:
+                file.seek(position)
+                if len(head := file.read(_ZSTD_BLOCK_HEAD)) < _ZSTD_BLOCK_HEAD:
+                    return True
+                block = int.from_bytes(head, "little")
+                is_last, is_repeated = bool(block & 1), block >> 1 & 3 == 1
+                position += _ZSTD_BLOCK_HEAD + (1 if is_repeated else block >> 3)
+            position += _ZSTD_CHECKSUM_BYTES * has_checksum
+    except zstandard.ZstdError:
+        return position == 0  # what follows a frame is none of its business
+    return position > size
 
 
 def read_json_lines(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
@@ -179,9 +212,17 @@ def read_lines(path: Path, problems: list[Problem], *, name: str = "", start: in
         with open_file(path) as file:
             if start:
                 file.seek(start)
+            else:
+                start = skip_byte_order_mark(file)
             yield from _parse_lines(file, problems, name, start)
     except PATH_ERRORS as reason:
         problems.append(Problem(name, f"It cannot be read: {error_text(reason)}."))
+
+
+def skip_byte_order_mark(file: io.BufferedReader) -> int:
+    """Go on behind the mark with which some editors begin a file. Return its length, or zero if there is none."""
+    has_mark = file.peek(len(BYTE_ORDER_MARK)).startswith(BYTE_ORDER_MARK)
+    return len(file.read(len(BYTE_ORDER_MARK))) if has_mark else 0
 
 
 class LineCache(Generic[T]):
@@ -218,7 +259,7 @@ def _load_lines(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
 
 def _parse_loaded_lines(data: bytes, problems: list[Problem], name: str) -> Iterator[JsonLine]:
     """Parse lines that are in memory; three times as fast as reading them one by one."""
-    offset = 0
+    offset = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
     while (end := data.find(b"\n", offset)) >= 0:
         line = data[offset:end]
         if len(line) > MAX_LINE_BYTES:
@@ -441,6 +482,7 @@ def read_json_record(path: Path, problems: list[Problem], *, name: str = "") -> 
     name = name or str(path)
     try:
         with open_file(path) as file:
+            skip_byte_order_mark(file)
             data = file.read(MAX_JSON_FILE_BYTES + 1)
         if len(data) > MAX_JSON_FILE_BYTES:
             raise OSError(0, f"it is larger than {MAX_JSON_FILE_BYTES >> 20} MB")

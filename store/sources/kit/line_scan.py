@@ -13,7 +13,7 @@ from typing import Any, cast
 import orjson
 
 from store.model.entry import Json
-from store.sources.kit.jsonl import PATH_ERRORS, as_dict, as_str, open_file
+from store.sources.kit.jsonl import BYTE_ORDER_MARK, PATH_ERRORS, as_dict, as_str, open_file, skip_byte_order_mark
 
 JSON_STRING = rb'"(?:[^"\\]++|\\.)*+"'
 """Matches a JSON string with its quotes."""
@@ -39,6 +39,7 @@ def scan_lines(path: Path) -> Iterator[bytes]:
     with suppress(*PATH_ERRORS), open_file(path) as file:
         size = min(_BUFFER_BYTES, path.stat().st_size + 1)
         buffered = BufferedReader(cast("RawIOBase", file), size)
+        skip_byte_order_mark(buffered)
         for line in iter(partial(buffered.readline, _MAX_LINE_BYTES), b""):
             if _RECORD_BOUNDARY.search(line, len(line) - _JOINED_BYTES):
                 yield from separate_records(line).split(b"\n")
@@ -55,6 +56,7 @@ def read_chunks(path: Path) -> Iterator[bytes]:
         # Asking for no more than there is saves the memory of a large buffer for each small file.
         is_packed = path.suffix == ".zst"
         data = file.read(_CHUNK_BYTES if is_packed else min(_CHUNK_BYTES, path.stat().st_size + 1))
+        data = data.removeprefix(BYTE_ORDER_MARK)
         if len(data) < _CHUNK_BYTES:
             yield separate_records(data)
         else:

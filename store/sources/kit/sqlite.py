@@ -248,6 +248,12 @@ def has_tables(locator: str, signature: Mapping[str, Iterable[str]]) -> bool:
     return has_columns(schema, signature)
 
 
+def raise_if_unknowable(path: Path) -> None:
+    """Raise Unreadable for a SQLite database that is so damaged that its tables cannot be listed."""
+    if is_sqlite(path):
+        _read_schema(path, database_stamp(path))
+
+
 def has_columns(schema: Mapping[str, frozenset[str]], signature: Mapping[str, Iterable[str]]) -> bool:
     return all(set(columns) <= schema.get(table, frozenset()) for table, columns in signature.items())
 

@@ -29,6 +29,11 @@ class SqliteSource(Source):
 
         return any(sqlite.has_tables(locator, signature) for signature in self.signatures)
 
+    def raise_if_damaged(self, locator: str) -> None:
+        from store.sources.kit import sqlite
+
+        sqlite.raise_if_unknowable(Path(locator))
+
     def knows(self, path: Path, beginning: bytes) -> bool:
         return beginning.startswith(SQLITE_MAGIC) and self.detect(str(path))
 

@@ -52,7 +52,7 @@ def read_first_value(path: Path) -> Json:
     """Return the first value of a file of JSON lines; None when it cannot be read or is too long."""
     try:
         with jsonl.open_file(path) as file:
-            line = file.readline(_MAX_FIRST_LINE_BYTES)
+            line = file.readline(_MAX_FIRST_LINE_BYTES).removeprefix(jsonl.BYTE_ORDER_MARK)
         return jsonl.parse_json(line)
     except jsonl.PATH_ERRORS:
         return None
