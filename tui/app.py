@@ -36,7 +36,7 @@ from tui.palette import ActionProvider, list_actions
 from tui.privacy.app import PrivateApp
 from tui.privacy.terminal_filter import TerminalFilter
 from tui.render import glyphs
-from tui.render.styles import THEME
+from tui.render.styles import THEME, shorten_message
 from tui.screens.browser.empty_list import DemoMade
 from tui.screens.browser.screen import BrowserScreen
 from tui.screens.store_screen import Clock
@@ -268,11 +268,12 @@ class Backscroll(PrivateApp["ResumePlan"]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        message = tidy_sentences(message)
+        """Show a message. Foreign text in it is made safe and shortened here."""
+        message = shorten_message(tidy_sentences(message))
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def show_error(self, error: StoreError) -> None:
-        self.notify(sanitize(str(error)), severity="error", timeout=10, markup=False)
+        self.notify(str(error), severity="error", timeout=10, markup=False)
 
     async def unlock_secrets(self) -> bool:
         """Unlock the secrets of the store that is shown, and return whether they are. Call this in a worker."""
@@ -317,7 +318,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
         if not self.is_headless:
             call_on_hangup(partial(loop.call_soon_threadsafe, self._end_by_signal, signal.SIGHUP))
         if drafts := find_left_drafts():
-            self.notify(sanitize(describe_left_drafts(drafts)), severity="warning", timeout=10, markup=False)
+            self.notify(describe_left_drafts(drafts), severity="warning", timeout=10, markup=False)
 
     def keep_unsaved_text(self) -> None:
         """Write the text that is typed and not saved to a file, or delete that file."""
@@ -405,7 +406,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
         try:
             status = plan.run()
         except StoreError as error:
-            return sanitize(str(error))
+            return str(error)
         ending = "" if status == 0 else f" with status {status}" if status > 0 else f" by signal {-status}"
         return f"{plan.agent_label} ended{ending}."
 
@@ -416,16 +417,16 @@ class Backscroll(PrivateApp["ResumePlan"]):
     @on(Copy)
     def _copy(self, copy: Copy) -> None:
         copy.stop()
-        # Some agents write half of a surrogate pair, which cannot be pasted.
-        self._copy_text(copy.text.encode("utf-8", "replace").decode(), copy.description)
+        self._copy_text(copy.text, copy.description)
 
     @threaded(group="copy")
     def _copy_text(self, text: str, description: str) -> None:
-        from tui.privacy.clipboard import copy_locally
+        from tui.privacy.clipboard import copy_locally, encode_for_terminal
 
+        text = text.encode("utf-8", "replace").decode()  # half of a surrogate pair cannot be pasted
         is_copied = copy_locally(text)
         if not is_copied:
-            self.call_from_thread(self.copy_to_clipboard, text)
+            self.call_from_thread(self.send_to_clipboard, text, encode_for_terminal(text))
         notice = f"Copied {description}." if is_copied else f"Sent {description} to the terminal's clipboard."
         self.notify(notice, timeout=2, markup=False)
 

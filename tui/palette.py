@@ -53,6 +53,9 @@ EDIT_HANDICAP = 0.5
 """Is taken from the score of an edit, so that of equal matches the one that only shows something comes first: `trash`
 shows the trash and does not move a session there."""
 
+MAX_QUERY_CHARACTERS = 100
+"""Limits what is compared with each action. Whoever pastes more finds nothing anyway."""
+
 
 class ActionProvider(SystemCommandsProvider):
     """Offers our actions first, then those of Textual. Two providers would be listed in random order."""
@@ -64,6 +67,7 @@ class ActionProvider(SystemCommandsProvider):
             yield hit
 
     async def search(self, query: str) -> Hits:
+        query = query[:MAX_QUERY_CHARACTERS]
         matcher = self.matcher(query)
         for action in self._list_actions():
             score = max(matcher.match(action.name), matcher.match(action.help_text))

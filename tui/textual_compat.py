@@ -6,7 +6,7 @@ Another version of Textual may change them, so nothing else in the browser touch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.text import Text
 from textual._compositor import ChopsUpdate, Compositor
@@ -19,6 +19,9 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
+
+if TYPE_CHECKING:
+    from textual.document._wrapped_document import WrappedDocument
 
 Result = TypeVar("Result")
 
@@ -42,6 +45,12 @@ class HookedApp(App[Result]):
     def forget_copied_text(self) -> None:
         """Empty the copy that Textual keeps of the last copied text, because it may be a secret."""
         self._clipboard = ""
+
+    def send_to_clipboard(self, text: str, sequence: str) -> None:
+        """Do what `copy_to_clipboard` does, with what a thread has encoded: that takes long for megabytes."""
+        self._clipboard = text
+        if self._driver is not None:
+            self._driver.write(sequence)
 
     def write_to_terminal(self, sequence: str) -> None:
         """Send a control sequence to the terminal. Textual offers only the bell."""
@@ -75,7 +84,7 @@ class RenderedInput(Input):
 def find_tab_widths(line: str, tab_size: int = 4) -> list[tuple[str, int]]:
     """Do what Textual does when it loads a text into an editor, but not with a regular expression for lines without
     tabs: a text of a megabyte took a quarter of a second."""
-    from textual.expand_tabs import get_tab_widths
+    from textual._cells import get_tab_widths  # the original: it is replaced only where long texts are measured
 
     return get_tab_widths(line, tab_size) if "\t" in line else [(line, 0)] if line else []
 
@@ -90,10 +99,19 @@ def find_column(line: str, cell_width: int, tab_width: int) -> int:
     return cell_width_to_column_index(line, cell_width, tab_width)
 
 
-def speed_up_long_lines() -> None:
-    """Let editors use the two functions above. They are loaded later than this module."""
+def count_rows(document: WrappedDocument) -> int:
+    """Return the height of an editor's text. Textual counts the rows of every line, and does so dozens of times when a
+    text is loaded: for 150,000 lines it took two seconds."""
+    return len(document._offset_to_line_info)
+
+
+def speed_up_long_texts() -> None:
+    """Let editors and inputs use the three functions above. They are loaded later than this module."""
+    from textual import expand_tabs
     from textual.document import _wrapped_document
 
+    expand_tabs.get_tab_widths = find_tab_widths
+    _wrapped_document.WrappedDocument.height = property(count_rows)  # type: ignore[assignment]
     _wrapped_document.get_tab_widths = find_tab_widths  # type: ignore[attr-defined]
     _wrapped_document.cell_width_to_column_index = find_column  # type: ignore[attr-defined]
 

@@ -47,7 +47,8 @@ _COUNT_PREFIXES = """
 """
 _SELECT_WORDS_BETWEEN = "select term, doc from temp.{}_words where term >= ? and term < ? limit ?"
 _SELECT_TITLES = """
-    select own_title || ' ' || agent_title from sessions where deleted = 0 order by updated_at desc, key desc limit ?
+    select substr(own_title, 1, 1000) || ' ' || substr(agent_title, 1, 1000)
+    from sessions where deleted = 0 order by updated_at desc, key desc limit ?
 """
 
 

@@ -41,7 +41,7 @@ their width. The patterns begin with a set of characters and look back from it, 
 
 _LINE_BREAKS = re.compile(r"[\n\t][\n\t ]*")
 
-_CHARACTERS_PER_CELL = 8
+CHARACTERS_PER_CELL = 8
 """Limits how much text is examined to fill one cell of a truncated line, so that a row costs the same for a hundred
 characters and for a hundred million. No script needs that many characters for a letter and its marks."""
 
@@ -73,7 +73,7 @@ def one_line(text: str, width: int | None = None) -> str:
     if width is None:
         return _sanitize_to_one_line(text)
     text = text.lstrip(" \n\t")
-    enough = max(width, 1) * _CHARACTERS_PER_CELL
+    enough = max(width, 1) * CHARACTERS_PER_CELL
     if len(text) > enough:
         return truncate(_sanitize_to_one_line(text[:enough]) + ELLIPSIS, width)
     return truncate(_sanitize_to_one_line(text), width)

@@ -27,7 +27,7 @@ from store.conversations.session_card import read_session_card
 from store.model.session import Session
 from store.resume.checks import check_source_state
 from store.store import Store
-from tui.render.session_card import MAX_SHOWN_CHARACTERS, list_card_fields, render_card_lines
+from tui.render.session_card import MAX_CARD_CHARACTERS, MAX_SHOWN_CHARACTERS, list_card_fields, render_card_lines
 from tui.screens.published import PublishedScreen
 from tui.screens.session_card import SessionCardScreen
 from tui.widgets.field_view import FieldView
@@ -158,6 +158,16 @@ def test_a_very_long_value_is_cut_on_the_screen_and_names_the_rest(store: Store)
     fields = list_card_fields(read_session_card(store, session.key), None, NOW)
     assert fields[-1].value == prompt
     assert "80,000 more characters" in render_card_lines(fields, 80)[-1].content.plain
+
+
+def test_of_many_long_values_only_the_beginning_is_shown(store: Store) -> None:
+    """All of it is wrapped when the card is opened."""
+    at, long = time_ago(hours=1), "漢字" * MAX_SHOWN_CHARACTERS
+    fields = dict.fromkeys(("cwd", "model", "agent_title", "system_prompt", "environment_path"), f"/{long}")
+    session = add_session(store, "long", at, prompt_entry("Hi", at), **fields)
+    shown = render_card_lines(list_card_fields(read_session_card(store, session.key), None, NOW), 80)
+    assert sum(line.content.plain.count("漢") for line in shown) < MAX_CARD_CHARACTERS
+    assert sum("more characters · copy to get the whole value" in line.content.plain for line in shown) >= 4
 
 
 async def select_session(pilot: Pilot[Any]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from browser_driver import make_browser, session_list, wait_for_text, wait_until
+from browser_driver import add_session, make_browser, session_list, time_ago, wait_for_text, wait_until
 from textual.pilot import Pilot
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from store.store import Store
+from tui.dialogs.text import SingleLineDialog
+from tui.render.styles import MAX_MESSAGE_CHARACTERS, render_message
+from tui.widgets.line_input import MAX_INPUT_CHARACTERS
 
 UPLOAD, CONFIG = "claude:e0741090", "codex:0199aa"
 
@@ -29,6 +32,27 @@ async def test_a_new_title_is_shown_and_found(filled_store: Store) -> None:
         await wait_for_text(pilot, "1 found")
     assert filled_store.sessions.get(UPLOAD).own_title == "The zebra of uploads"
     assert filled_store.sessions.get(UPLOAD).agent_title == "Fix the flaky upload test"
+
+
+async def test_of_a_very_long_title_the_dialog_shows_the_beginning(store: Store) -> None:
+    """Textual wraps all that a dialog shows around its field, which would take seconds."""
+    session = add_session(store, "long", time_ago(hours=1), agent_title="漢字 \n" * 1_000_000)
+    store.sessions.set_title(session, "x\ny " * 1_000_000)
+    async with make_browser(store).run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: session_list(pilot).selected is not None)
+        await pilot.press("t")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, SingleLineDialog))
+        texts = [str(static.content) for static in pilot.app.screen.query(Static)]
+        assert "The agent's title is '漢字" in texts[1]
+        assert max(map(len, texts)) <= MAX_MESSAGE_CHARACTERS + 1
+        shown = pilot.app.screen.query_one(Input).value
+        assert len(shown) == MAX_INPUT_CHARACTERS
+        assert shown.startswith("x y x y")
+
+
+def test_a_message_that_quotes_a_long_text_is_cut() -> None:
+    assert render_message("\x1b" * 2_000_000).plain == "␛" * MAX_MESSAGE_CHARACTERS + "…"
+    assert render_message("All of it\nis shown.").plain == "All of it\nis shown."
 
 
 async def test_an_empty_title_is_refused_and_the_text_stays(filled_store: Store) -> None:

@@ -18,7 +18,7 @@ from tui.render.code import highlight_code
 from tui.render.line_diff import render_text_diff
 from tui.render.markdown import find_fenced_code, render_markdown
 from tui.render.time_limit import run_with_time_limit
-from tui.render.timeline_card import ItemRendering, estimate_height
+from tui.render.timeline_card import MAX_PREVIEW_LINES, ItemRendering, estimate_height
 from tui.render.timeline_items import TimelineItem
 from tui.render.viewport import Viewport, render_plain_text
 
@@ -110,6 +110,13 @@ def test_many_hits_in_a_long_line_are_highlighted_in_linear_time(pattern: str) -
     lines = run_with_time_limit(lambda: list(render_plain_text("xy" * 50_000, viewport)), list, 5.0)
     assert lines[0].spans
     assert len(lines) == 100_000 // 80
+
+
+def test_a_preview_of_many_short_lines_is_short() -> None:
+    item = TimelineItem("text", ENTRY, 0, "x\n" * 1_000_000)
+    *lines, more = (line.plain for line in ItemRendering(item, FULL, True).render_preview())
+    assert lines == ["x"] * MAX_PREVIEW_LINES
+    assert more == "… 1,999,601 more characters · see the record"
 
 
 def test_a_large_value_is_not_read_for_a_preview_and_an_estimate() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from rich.segment import Segment
 from textual.app import App, ComposeResult
+from textual.content import Content
 from textual.strip import Strip
 
+from store.text.sanitize import CHARACTERS_PER_CELL
 from tui.textual_compat import refresh_immediately
 from tui.widgets.line_view import LineView
 
@@ -45,3 +47,22 @@ async def test_a_scrollbar_appears_and_disappears_together_with_the_lines(before
         view.line_count = after
         refresh_immediately(app.screen, view)
         assert view.vertical_scrollbar.is_on_screen == (after > before)
+
+
+class MarkedView(LineView):
+    def build_strip(self, line: int, width: int) -> Strip:
+        return self.make_strip(Content("e" + "\u0301" * 300_000), width, self.visual_style)
+
+
+async def test_of_a_letter_with_very_many_marks_only_the_beginning_is_painted() -> None:
+    """They take no room, so all of them would be on one line, and be measured whenever anything is painted."""
+    app = App[None]()
+    async with app.run_test(size=(20, 10)) as pilot:
+        view = MarkedView()
+        await app.mount(view)
+        view.line_count = 1
+        await pilot.pause()
+        strip = view.render_line(0)
+        assert strip.text.startswith("e\u0301")
+        assert len(strip.text.rstrip()) == CHARACTERS_PER_CELL * view.page.width + 1
+        assert strip.cell_length == view.page.width

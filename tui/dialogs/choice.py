@@ -12,9 +12,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from store.text.sanitize import sanitize
 from tui.dialogs.layout import DIALOG_CSS
-from tui.render.styles import MUTED, STRONG
+from tui.render.styles import MUTED, STRONG, render_message
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import AutoHeightText
 
@@ -51,8 +50,8 @@ class ChoiceDialog(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
-            yield Static(Content.styled(sanitize(self._body_text), MUTED), id="text")
+            yield Static(render_message(self._heading, STRONG), id="title")
+            yield Static(render_message(self._body_text, MUTED), id="text")
             if self._lines:
                 yield AutoHeightText()
         yield KeyHintBar()

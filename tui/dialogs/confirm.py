@@ -7,13 +7,11 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from store.text.sanitize import sanitize
 from tui.dialogs.layout import DIALOG_CSS
-from tui.render.styles import STRONG
+from tui.render.styles import STRONG, render_message
 from tui.widgets.key_hints import KeyHintBar
 
 
@@ -33,6 +31,6 @@ class ConfirmDialog(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
-            yield Static(Content(sanitize(self._body_text)))
+            yield Static(render_message(self._heading, STRONG), id="title")
+            yield Static(render_message(self._body_text))
         yield KeyHintBar()

@@ -14,10 +14,9 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from store.text.sanitize import sanitize
 from tui.dialogs.layout import HELP_BINDING
 from tui.messages import Copy, DataMessage
-from tui.render.styles import MUTED, STRONG
+from tui.render.styles import MUTED, STRONG, render_message
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import AutoHeightText
 from tui.workers import threaded
@@ -75,7 +74,7 @@ class ExplanationDialog(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
+            yield Static(render_message(self._heading, STRONG), id="title")
             yield AutoHeightText()
         yield KeyHintBar()
 

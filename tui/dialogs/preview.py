@@ -9,16 +9,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.content import Content
 from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.errors import ChangedMeanwhile, StoreError
-from store.text.sanitize import sanitize
 from tui.dialogs.layout import PREVIEW_CSS
 from tui.messages import DataMessage
-from tui.render.styles import ERROR, MUTED, STRONG
+from tui.render.styles import ERROR, MUTED, STRONG, render_message
 from tui.render.viewport import RenderedLine
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import AutoHeightText
@@ -58,14 +56,14 @@ class PreviewDialog(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
+            yield Static(render_message(self._heading, STRONG), id="title")
             yield AutoHeightText()
             yield Static(id="refusal")
         yield KeyHintBar()
 
     def on_mount(self) -> None:
         if self._waiting:
-            self.text.show([Content.styled(sanitize(self._waiting), MUTED)])
+            self.text.show([render_message(self._waiting, MUTED)])
         self._load_in_thread()
 
     @threaded(group="look")
@@ -106,4 +104,4 @@ class PreviewDialog(ModalScreen[bool]):
         """Show why the edit was not made. It can be tried again only if the preview is still right."""
         self._can_apply = can_apply
         self.refresh_bindings()
-        self.error_line.update(Content.styled(sanitize(reason), ERROR))
+        self.error_line.update(render_message(reason, ERROR))

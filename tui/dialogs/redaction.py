@@ -16,11 +16,10 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from store.errors import StoreError
-from store.text.sanitize import sanitize
 from tui.dialogs.layout import PREVIEW_CSS
 from tui.messages import DataMessage
 from tui.render.redaction_lines import render_redaction_progress, render_redaction_report
-from tui.render.styles import ERROR, MUTED, STRONG
+from tui.render.styles import ERROR, MUTED, STRONG, render_message
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import AutoHeightText
 from tui.workers import threaded
@@ -81,7 +80,7 @@ class RedactionDialog(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
+            yield Static(render_message(self._heading, STRONG), id="title")
             yield AutoHeightText()
             yield Static(id="progress")
         yield KeyHintBar()
@@ -148,9 +147,9 @@ class RedactionDialog(ModalScreen[bool]):
     @on(RunEnded)
     def _show_report(self, ended: RunEnded) -> None:
         self._is_running = False
-        self.query_one("#title", Static).update(Content.styled(sanitize(self._heading.rstrip("?")), STRONG))
+        self.query_one("#title", Static).update(render_message(self._heading.rstrip("?"), STRONG))
         self.text.show(ended.lines)
-        self.progress_line.update(Content.styled(sanitize(ended.reason), ERROR))
+        self.progress_line.update(render_message(ended.reason, ERROR))
         self.refresh_bindings()
 
     def action_leave(self) -> None:

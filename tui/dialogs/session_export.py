@@ -19,11 +19,11 @@ from store.errors import LeaksFound, StoreError
 from store.export.options import EXPORT_FORMATS, ExportOptions
 from store.leaks.gate import LeakPolicy
 from store.model.session import Session
-from store.text.sanitize import one_line, sanitize
+from store.text.sanitize import one_line
 from tui.dialogs.layout import HELP_BINDING, PREVIEW_CSS
 from tui.dialogs.path import PathDialog
 from tui.messages import DataMessage
-from tui.render.styles import ERROR, MUTED, STRONG, build_content
+from tui.render.styles import ERROR, MUTED, STRONG, build_content, render_message
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import AutoHeightText
 from tui.workers import threaded
@@ -160,7 +160,7 @@ class SessionExportDialog(ModalScreen[str | None]):
             self._show_error(made.problem)
 
     def _show_error(self, reason: str) -> None:
-        self.query_one("#refusal", Static).update(Content.styled(sanitize(reason), ERROR))
+        self.query_one("#refusal", Static).update(render_message(reason, ERROR))
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 

@@ -10,7 +10,6 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
@@ -18,7 +17,7 @@ from store.errors import ChangedMeanwhile, SecretLocked, StoreError
 from store.text.sanitize import one_line, sanitize
 from tui.dialogs.external_editor import edit_in_external_editor
 from tui.dialogs.layout import DIALOG_CSS, VERTICAL_BREAKPOINTS
-from tui.render.styles import ERROR, MUTED, STRONG, format_count
+from tui.render.styles import ERROR, MUTED, STRONG, format_count, render_message
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.line_input import LineInput
 from tui.workers import threaded
@@ -67,8 +66,8 @@ class TextDialog(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
-            yield Static(Content.styled(sanitize(self._note), MUTED), id="note")
+            yield Static(render_message(self._heading, STRONG), id="title")
+            yield Static(render_message(self._note, MUTED), id="note")
             yield from self.compose_field()
             yield Static(id="refusal")
         yield KeyHintBar()
@@ -135,7 +134,7 @@ class TextDialog(ModalScreen[str | None]):
     def show_error(self, reason: str) -> None:
         """Show next to the field why the text was not saved."""
         self._is_busy = False
-        self.query_one("#refusal", Static).update(Content.styled(sanitize(reason), ERROR))
+        self.query_one("#refusal", Static).update(render_message(reason, ERROR))
 
 
 class SingleLineDialog(TextDialog):

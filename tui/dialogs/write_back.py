@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Static
@@ -17,10 +16,10 @@ from textual.widgets import Static
 from store.errors import ChangedMeanwhile, SecretLocked, StoreError
 from store.model.knowledge import Fact
 from store.model.session import Session
-from store.text.sanitize import one_line, sanitize
+from store.text.sanitize import one_line
 from tui.render import glyphs
 from tui.render.session_lines import abbreviate_home
-from tui.render.styles import ERROR, MUTED, STRONG, SUCCESS, build_content, session_title
+from tui.render.styles import ERROR, MUTED, STRONG, SUCCESS, build_content, render_message, session_title
 from tui.render.write_back_lines import ShownColumnChange, ShownRowChange, describe_row_changes, render_write_back_plan
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import TextView
@@ -97,7 +96,7 @@ class WriteBackDialog(Screen[bool]):
         self.action_look()
 
     def _show_status(self, text: str, style: str = MUTED) -> None:
-        self.query_one("#status", Static).update(Content.styled(sanitize(text), style))
+        self.query_one("#status", Static).update(render_message(text, style))
         self.refresh_bindings()
 
     @property

@@ -205,8 +205,11 @@ class JsonTree:
 
     def open_embedded(self, index: int) -> bool:
         """Show the JSON in a string instead of the string. Return False if it contains none."""
+        return self.show_embedded(index, parse_embedded_json(self.rows[index].value))
+
+    def show_embedded(self, index: int, embedded: Json) -> bool:
+        """Show parsed JSON instead of the string that contains it. Return False if there is none."""
         row = self.rows[index]
-        embedded = parse_embedded_json(row.value)
         if embedded is None:
             return False
         self.close(index)

@@ -26,6 +26,9 @@ TIMEOUT_SECONDS = 2.0
 PROCESS_DELAY_SECONDS = 5.0
 """The process waits this much longer than the browser, so that usually only the browser clears the clipboard."""
 
+MAX_TERMINAL_BYTES = 8_000_000
+"""Limits the text that is sent to the terminal's clipboard."""
+
 KEY_BYTES = 32
 CLIPBOARD_PROGRAMS = ("xclip", "xsel", "wl-copy", "wl-paste", "klipper", "qdbus", "pbcopy", "pbpaste", "clip.exe")
 """Lists the programs that pyperclip runs."""
@@ -39,6 +42,19 @@ def copy_locally(text: str, environ: Mapping[str, str] = os.environ) -> bool:
     it. Through ssh, this machine's clipboard is not the one that a person pastes from. Call this in a thread.
     """
     return _copy_text(text, environ) is not None
+
+
+def encode_for_terminal(text: str) -> str:
+    """Return the sequence by which a terminal copies a text. Raise Refused if it is so long that terminals ignore it,
+    and nothing else could be shown until the terminal has read it. Call this in a thread."""
+    from base64 import b64encode
+
+    from store.errors import Refused
+
+    data = text.encode()
+    if len(data) > MAX_TERMINAL_BYTES:
+        raise Refused("The text is too long for the terminal's clipboard. Export the session to a file instead.")
+    return f"\x1b]52;c;{b64encode(data).decode()}\a"
 
 
 def copy_secret(text: str, seconds: float, environ: Mapping[str, str] = os.environ) -> CopiedSecret | None:

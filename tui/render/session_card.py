@@ -31,6 +31,10 @@ LABEL_CELLS = 15
 MAX_SHOWN_CHARACTERS = 20_000
 """Limits the characters of a value that are shown. Copying takes all of it."""
 
+MAX_CARD_CHARACTERS = 24_000
+MIN_SHOWN_CHARACTERS = 400
+"""Limit the characters of all values together. Of each value after that, only the beginning is shown."""
+
 MAX_NOTE_CELLS = 200
 
 _STATE_NOTES: dict[SourceState, str] = {
@@ -192,19 +196,22 @@ def render_card_lines(fields: Sequence[CardField], width: int) -> list[CardLine]
     """Wrap all fields. A label stands before the first line of its value."""
     room = max(width - LABEL_CELLS, 1)
     lines: list[CardLine] = []
+    characters_left = MAX_CARD_CHARACTERS
     for index, field in enumerate(fields):
         label = one_line(field.label, LABEL_CELLS - 1)
-        for pieces in _wrap_field(field, room):
+        limit = min(max(characters_left, MIN_SHOWN_CHARACTERS), MAX_SHOWN_CHARACTERS)
+        characters_left -= min(len(field.value), limit)
+        for pieces in _wrap_field(field, room, limit):
             lead = (label + " " * (LABEL_CELLS - cell_width(label)), MUTED)
             lines.append(CardLine(index, build_content([lead, *pieces])))
             label = ""
     return lines
 
 
-def _wrap_field(field: CardField, room: int) -> list[StyledLine]:
-    """Wrap a value. Its note follows on the same line if there is room."""
-    lines: list[StyledLine] = [[(text, "")] for text in wrap_text(field.value[:MAX_SHOWN_CHARACTERS].strip("\n"), room)]
-    if (left := len(field.value) - MAX_SHOWN_CHARACTERS) > 0:
+def _wrap_field(field: CardField, room: int, limit: int) -> list[StyledLine]:
+    """Wrap the beginning of a value. Its note follows on the same line if there is room."""
+    lines: list[StyledLine] = [[(text, "")] for text in wrap_text(field.value[:limit].strip("\n"), room)]
+    if (left := len(field.value) - limit) > 0:
         lines.append([(f"… {format_count(left, 'more character')} · copy to get the whole value", FAINT)])
     note = one_line(field.note, MAX_NOTE_CELLS)
     if note and cell_width(plain_text(lines[-1])) + 2 + cell_width(note) <= room:

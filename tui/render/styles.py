@@ -14,7 +14,7 @@ from textual.theme import Theme
 from store import sources
 from store.model.session import LIBRARY_SOURCE, Session
 from store.sources import Badge
-from store.text.sanitize import cell_width, one_line, truncate
+from store.text.sanitize import ELLIPSIS, cell_width, one_line, sanitize, truncate
 from tui.render import glyphs
 
 MUTED = "$foreground 75%"
@@ -56,6 +56,21 @@ StyledLine = list[StyledText]
 
 def build_content(pieces: Iterable[StyledText]) -> Content:
     return Content.assemble(*pieces)
+
+
+MAX_MESSAGE_CHARACTERS = 1_000
+"""Limits the texts around the field of a dialog, and notices. Textual wraps all of such a text at once, and again
+whenever it lays out the screen."""
+
+
+def shorten_message(text: str) -> str:
+    """Return a text for a place that shows a few lines, sanitized. It may quote a title or a path of any length."""
+    return sanitize(text[:MAX_MESSAGE_CHARACTERS]) + (ELLIPSIS if len(text) > MAX_MESSAGE_CHARACTERS else "")
+
+
+def render_message(text: str, style: str = "") -> Content:
+    """Return a heading, a note or a refusal of a dialog."""
+    return Content.styled(shorten_message(text), style)
 
 
 def plain_text(line: Iterable[StyledText]) -> str:

@@ -287,7 +287,8 @@ def render_unloaded_card(turn: TurnOutline, title: Content, viewport: Viewport) 
 
 
 MAX_PREVIEW_CHARACTERS = 4_000
-"""Limits the text of an item that is shown until another process has rendered the item."""
+MAX_PREVIEW_LINES = 200
+"""Limit the text of an item that is shown until another process has rendered the item."""
 
 _OUTPUT_BAR: StyledText = ("  │ ", FAINT)
 
@@ -314,9 +315,10 @@ class ItemRendering(NamedTuple):
         value = self.item.call.result if self.item.call else self.item.value
         text = value if isinstance(value, str) and (self.is_open or not is_call) else ""
         viewport = self.viewport.narrow_by(4) if is_call else self.viewport
+        shown = "\n".join(text[:MAX_PREVIEW_CHARACTERS].split("\n", MAX_PREVIEW_LINES)[:MAX_PREVIEW_LINES])
         lines = chain(
-            render_plain_text(text[:MAX_PREVIEW_CHARACTERS], viewport) if text else (),
-            viewport.render_more(max(len(text) - MAX_PREVIEW_CHARACTERS, 0), "character"),
+            render_plain_text(shown, viewport) if shown else (),
+            viewport.render_more(len(text) - len(shown), "character"),
         )
         return [self._render_name(), *prefix_lines(_OUTPUT_BAR, lines)] if is_call else list(lines)
 

@@ -206,16 +206,21 @@ class ChangesScreen(Screen[str | None]):
         self.pane.action_find()
 
     def action_copy(self) -> None:
-        if self._shown_file is None:
-            return
-        patch = format_file_patch(self._shown_file)
-        if patch:
+        if self._shown_file is not None:
+            self._copy_patch(self._shown_file)
+
+    @threaded(group="copy")
+    def _copy_patch(self, file: ChangedFile) -> None:
+        if patch := format_file_patch(file):
             self.post_message(Copy(patch.lstrip("\n"), "the patch of the file"))
         else:
-            reason = self._shown_file.changes[0].reason_left_out
-            self.notify(f"There is no patch. {reason}", timeout=4, markup=False)
+            self.notify(f"There is no patch. {file.changes[0].reason_left_out}", timeout=4, markup=False)
 
     def action_copy_all(self) -> None:
+        self._copy_all()
+
+    @threaded(group="copy")
+    def _copy_all(self) -> None:
         self.post_message(Copy(self._format_patch(), "all changes as a patch"))
 
     def _format_patch(self) -> str:

@@ -236,7 +236,11 @@ class ComparisonScreen(Screen[str | None]):
 
     def action_copy(self) -> None:
         if self._comparison is not None:
-            self.post_message(Copy(format_unified(self._comparison), "the differences"))
+            self._copy_differences(self._comparison)
+
+    @threaded(group="copy")
+    def _copy_differences(self, comparison: Comparison) -> None:
+        self.post_message(Copy(format_unified(comparison), "the differences"))
 
     def action_go(self) -> None:
         self.dismiss(self._current_entry)

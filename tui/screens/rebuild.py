@@ -11,19 +11,18 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.errors import AlreadyExists, LeaksFound, Refused, StoreError
 from store.model.session import Session
-from store.text.sanitize import one_line, sanitize
+from store.text.sanitize import one_line
 from store.text.validate import serialize
 from tui.dialogs.layout import DIALOG_CSS, HELP_BINDING
 from tui.dialogs.text import SingleLineDialog
 from tui.messages import Copy, DataMessage
 from tui.render.resume_card import RebuildReport, render_input_card
-from tui.render.styles import ERROR, session_title
+from tui.render.styles import ERROR, render_message, session_title
 from tui.widgets.key_hints import KeyHintBar
 from tui.workers import threaded
 
@@ -83,7 +82,7 @@ class RebuildScreen(ModalScreen[None]):
         if finished.shape != self._shape:
             return
         if isinstance(finished.outcome, StoreError):
-            self.query_one("#status", Static).update(Content.styled(sanitize(str(finished.outcome)), ERROR))
+            self.query_one("#status", Static).update(render_message(str(finished.outcome), ERROR))
             return
         self._rebuilt = finished.outcome
         self._update_card()
@@ -104,12 +103,13 @@ class RebuildScreen(ModalScreen[None]):
             return self._rebuilt is not None
         return super().check_action(action, parameters)
 
-    @property
-    def _json_text(self) -> str:
-        return serialize(self._rebuilt.body).decode() if self._rebuilt else ""
-
     def action_copy(self) -> None:
-        self.post_message(Copy(self._json_text, "the API input"))
+        if self._rebuilt is not None:
+            self._copy_input(self._rebuilt)
+
+    @threaded(group="copy")
+    def _copy_input(self, rebuilt: RebuildResult) -> None:
+        self.post_message(Copy(serialize(rebuilt.body).decode(), "the API input"))
 
     def action_save(self) -> None:
         name = f"{one_line(self._session.id, 40).replace('/', '-').replace(':', '-')}.{self._shape}.json"
@@ -119,7 +119,7 @@ class RebuildScreen(ModalScreen[None]):
 
     def _notify_saved(self, path: str | None) -> None:
         if path is not None:
-            self.notify(f"Saved as {sanitize(path)}.", timeout=3, markup=False)
+            self.notify(f"Saved as {path}.", timeout=3, markup=False)
 
 
 def guess_shape(session: Session) -> ApiFormat:

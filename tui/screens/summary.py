@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Static, TextArea
@@ -18,9 +17,8 @@ from store.errors import ChangedMeanwhile, StoreError
 from store.model.knowledge import Summary
 from store.model.session import Session
 from store.model.timeline import TurnOutline
-from store.text.sanitize import sanitize
 from tui.messages import DataMessage
-from tui.render.styles import ERROR, WARNING, format_age
+from tui.render.styles import ERROR, WARNING, format_age, render_message
 from tui.render.summary_lines import render_conflict, render_coverage, render_summary_heading, render_version_diff
 from tui.screens.store_screen import Clock
 from tui.widgets.key_hints import KeyHintBar
@@ -213,7 +211,7 @@ class SummaryScreen(Screen[str | None]):
         if first:
             self.area.load_text(text)
         else:
-            self.area.replace(text, self.area.document.start, self.area.document.end)
+            self.area.replace_all(text)
 
     @on(TurnOutlinesLoaded)
     def _show_turns(self, outlined: TurnOutlinesLoaded) -> None:
@@ -231,7 +229,7 @@ class SummaryScreen(Screen[str | None]):
         self.refresh_bindings()
 
     def _show_status(self, text: str, style: str = ERROR) -> None:
-        self.query_one("#status", Static).update(Content.styled(sanitize(text), style))
+        self.query_one("#status", Static).update(render_message(text, style))
 
     # ── the text ──────────────────────────────────────────────────────────────────────────────────
 

@@ -21,4 +21,5 @@ class LineInput(Input):
         self.placeholder = truncate(self._whole_placeholder, self.scrollable_content_region.width)
 
     def validate_value(self, value: str) -> str:
-        return value[:MAX_INPUT_CHARACTERS]
+        """Cut the text off, and put it on one line: Textual takes a second for the line breaks in a long title."""
+        return value[:MAX_INPUT_CHARACTERS].replace("\n", " ")

@@ -15,6 +15,7 @@ from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.style import Style
 
+from store.text.sanitize import CHARACTERS_PER_CELL, ELLIPSIS
 from tui.privacy.terminal_filter import is_safe_for_terminal
 from tui.render.styles import StyledLine
 from tui.textual_compat import resolve_style, set_virtual_size
@@ -202,6 +203,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def make_strip(self, line: Content | StyledLine, width: int, style: Style) -> Strip:
         """Render one line. Textual's own method wraps and aligns it first, which takes ten times as long."""
         if isinstance(line, Content):
+            if len(line.plain) > (most := CHARACTERS_PER_CELL * width):
+                line = line[:most] + ELLIPSIS  # a letter may have any number of marks, which take no room
             pieces = line.render(style, "", self._lookup_style)
             segments = [Segment(text, piece.rich_style) for text, piece in pieces if text]
         else:

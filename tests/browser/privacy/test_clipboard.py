@@ -14,7 +14,7 @@ from fake_clipboard import ClipboardProgram, FakeClipboard
 from store.store import Store
 from tui.messages import Copy
 from tui.privacy import clipboard as copying
-from tui.privacy.clipboard import copy_locally, copy_secret
+from tui.privacy.clipboard import MAX_TERMINAL_BYTES, copy_locally, copy_secret
 
 TEXT = "naïve ünïcode 日本語 \x1b[2J\n'quoted' $(not run)"
 
@@ -156,6 +156,21 @@ async def test_over_ssh_the_text_is_sent_to_the_terminal_with_a_notice(
         assert any(f"\x1b]52;c;{encoded}\x07" in data for data in sent)
         app.post_message(Copy("half a \ud800 character", "it"))
         await wait_for_text(pilot, "Sent it to the terminal's clipboard.")
+    assert clipboard.text == ""
+
+
+async def test_a_text_that_no_terminal_takes_is_not_sent(
+    store: Store, clipboard: FakeClipboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else would be shown until the terminal has read all of it."""
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
+    app = make_browser(store)
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        sent: list[str] = []
+        monkeypatch.setattr(app._driver, "write", sent.append)
+        app.post_message(Copy("漢" * MAX_TERMINAL_BYTES, "it"))
+        await wait_for_text(pilot, "The text is too long for the terminal's clipboard.")
+        assert not any("]52;" in data for data in sent)
     assert clipboard.text == ""
 
 

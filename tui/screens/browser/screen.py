@@ -26,7 +26,6 @@ from textual.widgets import Static
 from store.model.session import Session, entry_id
 from store.search.list_rows import EMPTY_GROUP, SessionListLayout
 from store.search.query import Query
-from store.text.sanitize import sanitize
 from tui.messages import Copy
 from tui.render.browser_notices import explain_hidden_session, render_breadcrumb
 from tui.screens.browser.comparisons import COMPARE_TOOLTIP, Comparisons
@@ -576,7 +575,7 @@ class BrowserScreen(SessionListScreen[None]):
 
         def report(path: str | None) -> None:
             if path is not None:
-                self.notify(f"Exported to {sanitize(path)}.", timeout=4, markup=False)
+                self.notify(f"Exported to {path}.", timeout=4, markup=False)
 
         if (session := self.current_session) is not None:
             place = (self._selected_turn, self.conversation.selected_seq) if self.is_reading else (None, None)
@@ -586,11 +585,16 @@ class BrowserScreen(SessionListScreen[None]):
         self.notify("Open the session first.", timeout=3, markup=False)
 
     def action_copy_command(self) -> None:
+        if (session := self.current_session) is not None:
+            self._copy_command(session)
+
+    @threaded(group="copy")
+    def _copy_command(self, session: Session) -> None:
+        """Copy the command. No key should wait for the large modules that are loaded for it."""
         from store.resume.command import plan_resume
 
-        if (session := self.current_session) is not None:
-            plan = plan_resume(session, owner=self._store.team.find_owner(session.id))
-            self.post_message(Copy(plan.command or plan.hint, "the command" if plan.command else "the instructions"))
+        plan = plan_resume(session, owner=self._store.team.find_owner(session.id))
+        self.post_message(Copy(plan.command or plan.hint, "the command" if plan.command else "the instructions"))
 
     def action_copy_id(self) -> None:
         if (session := self.current_session) is not None:

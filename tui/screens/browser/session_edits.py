@@ -11,10 +11,10 @@ from textual.binding import Binding
 
 from store.errors import ChangedMeanwhile, StoreError
 from store.model.session import Session
-from store.text.sanitize import one_line, sanitize
+from store.text.sanitize import one_line
 from store.text.tags import format_tags, split_tags
 from tui.render.session_lines import abbreviate_home
-from tui.render.styles import format_count, session_title
+from tui.render.styles import MAX_MESSAGE_CHARACTERS, format_count, session_title
 from tui.workers import run_in_thread
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ class SessionEdits:
                 seen = str(conflict.current)  # the dialog shows it, and saving again overwrites it
                 raise
 
-        note = f"The agent's title is {session.agent_title!r}." if session.agent_title and session.own_title else ""
+        agent_title = session.agent_title[:MAX_MESSAGE_CHARACTERS]
+        note = f"The agent's title is {agent_title!r}." if agent_title and session.own_title else ""
         self._screen.app.push_screen(
             SingleLineDialog("Title", session.title, save, note=note), self._report("Title set.")
         )
@@ -386,7 +387,7 @@ class SessionEdits:
         left = ["in the WAL file until all programs close the store"] * (not is_clean)
         left += [f"in the backup {abbreviate_home(str(backup))}" for backup in backups]
         if left:
-            notice = sanitize(f"Traces stay {', '.join(left)}.")
+            notice = f"Traces stay {', '.join(left)}."
             self._screen.notify(notice, severity="warning", timeout=10, markup=False)
 
     def _run_in_thread(self, edit: Callable[[], object], notice: str) -> None:

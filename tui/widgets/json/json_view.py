@@ -14,7 +14,7 @@ from textual.widgets import Static
 from store.model.entry import Json
 from store.text.sanitize import one_line
 from tui.json_document.large_containers import format_json
-from tui.json_document.parser import PAGE_BYTES, parse_record
+from tui.json_document.parser import PAGE_BYTES, parse_embedded_json, parse_record
 from tui.json_document.tree import (
     ARROW_CELLS,
     INITIAL_ROWS,
@@ -68,6 +68,12 @@ class JsonView(CursorView):
         row: JsonRow
         width: int
         lines: list[JsonRow]
+
+    class InsideParsed(DataMessage):
+        """Carries the JSON inside a string."""
+
+        row: JsonRow
+        embedded: Json
 
     def __init__(self) -> None:
         super().__init__()
@@ -245,10 +251,27 @@ class JsonView(CursorView):
         row, tree = self.current_row, self.json_tree
         if row is None or tree is None:
             return
-        index = self.cursor if row.value_row is row else tree.parent_index(self.cursor)
-        if tree.rows[index].embedded is not None:
+        value_row = row.value_row
+        if value_row.embedded is not None:
+            index = tree.rows.index(value_row)
             tree.close_embedded(index)
-        elif not tree.open_embedded(index):
+            self._redraw(index)
+        elif type(value_row.value) is str and len(value_row.value) > MAX_SYNC_CHARACTERS:
+            self._parse_inside(value_row)
+        else:
+            self._show_inside(self.InsideParsed(value_row, parse_embedded_json(value_row.value)))
+
+    @threaded(group="lay out")
+    def _parse_inside(self, row: JsonRow) -> None:
+        self.post_message(self.InsideParsed(row, parse_embedded_json(row.value)))
+
+    @on(InsideParsed)
+    def _show_inside(self, message: InsideParsed) -> None:
+        tree = self.json_tree
+        if tree is None or message.row not in tree.rows:
+            return
+        index = tree.rows.index(message.row)
+        if not tree.show_embedded(index, message.embedded):
             self.notify("No JSON in this value.", severity="warning", timeout=3)
         self._redraw(index)
 

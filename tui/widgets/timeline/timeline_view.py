@@ -28,6 +28,7 @@ from tui.widgets.key_hints import HintChange
 from tui.widgets.timeline.anchored_view import LEFT_MARGIN, ItemMark
 from tui.widgets.timeline.card_layout import ItemPosition, TimelineOptions
 from tui.widgets.timeline.card_view import CardView
+from tui.workers import threaded
 
 SCROLL_STEP = 3
 """The number of lines that a key scrolls within an item that is higher than the screen."""
@@ -458,10 +459,13 @@ class TimelineView(CardView):
             self.post_message(Copy("\n\n".join(texts), "the turn"))
 
     def action_copy_code(self) -> None:
+        self._copy_code(self.current_item.text if self.current_item is not None else "")
+
+    @threaded(group="copy")
+    def _copy_code(self, text: str) -> None:
         from tui.render.markdown import find_fenced_code
 
-        blocks_of_code = find_fenced_code(self.current_item.text) if self.current_item is not None else []
-        if blocks_of_code:
+        if blocks_of_code := find_fenced_code(text):
             self.post_message(Copy("\n".join(blocks_of_code), "the code"))
         else:
             self.notify("No code block in this item.", timeout=2, markup=False)
