@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from store.formats.changed_files import CallChange, ChangedFile
+from store.formats.comparison import Block, Section
 from store.formats.file_changes import MAX_COMPARED_LINES, ChangedLine, FileChange, Hunk, compare_texts
 from store.model.entry import Json
 from store.text.word_diff import compare_words
+from tui.render.diffs import comparison
 from tui.render.diffs.changed_files import render_file_changes
+from tui.render.diffs.comparison import render_sections
 from tui.render.line_diff import (
     ADDED,
     ADDED_BACKGROUND,
@@ -19,6 +22,7 @@ from tui.render.line_diff import (
     REMOVED,
     REMOVED_BACKGROUND,
     REMOVED_WORDS,
+    DiffLine,
     count_changed_lines,
     find_language,
     list_diff_lines,
@@ -267,3 +271,24 @@ def test_only_the_lines_of_a_change_that_are_shown_are_listed() -> None:
     assert section[-1].plain == "… 8,000 more lines"
     assert len(section) == MAX_LINES + 2
     assert listed <= MAX_LINES + 1
+
+
+@pytest.mark.parametrize("is_side_by_side", [False, True])
+def test_only_the_lines_of_a_difference_that_are_shown_are_listed(
+    monkeypatch: pytest.MonkeyPatch, is_side_by_side: bool
+) -> None:
+    """The objects for a million others would delay a key by seconds when garbage is collected."""
+    listed = 0
+
+    def count_lines(changes: Iterable[FileChange]) -> Iterator[DiffLine]:
+        nonlocal listed
+        for line in list_diff_lines(changes):
+            listed += 1
+            yield line
+
+    monkeypatch.setattr(comparison, "list_diff_lines", count_lines)
+    section = Section("right", None, Block("summary", "x\n" * 10_000))
+    [lines] = render_sections([section], is_side_by_side=is_side_by_side)
+    texts = [line.plain for row in lines[-3:] for line in row.wrap(80)]
+    assert "… 8,000 more lines" in " ".join(texts)
+    assert listed == MAX_LINES

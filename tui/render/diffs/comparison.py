@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 from textual.content import Content
@@ -13,7 +13,15 @@ from store.formats.file_changes import FileChange
 from store.text.sanitize import cell_width, one_line
 from store.text.word_diff import iter_replaced_runs
 from tui.render import glyphs
-from tui.render.line_diff import ADDED, MAX_LINES, REMOVED, DiffLine, list_diff_lines, render_diff_lines
+from tui.render.line_diff import (
+    ADDED,
+    MAX_LINES,
+    REMOVED,
+    DiffLine,
+    count_diff_lines,
+    list_diff_lines,
+    render_diff_lines,
+)
 from tui.render.styles import FAINT, MUTED, STRONG, WARNING, StyledText, build_content, format_count
 from tui.render.viewport import HangingLine, WrappableLine
 
@@ -79,8 +87,10 @@ def _render_section(section: Section, *, is_side_by_side: bool, is_open: bool) -
         return [_render_shared(section), Content("")]
     if not is_open:
         return [_render_title(section), build_content([(NOT_SHOWN, FAINT)]), Content("")]
-    lines = list(list_diff_lines([FileChange("", section.compare())]))
-    body = _pair_lines(lines) if is_side_by_side else render_diff_lines(lines)
+    change = FileChange("", section.compare())
+    lines = list(islice(list_diff_lines([change]), MAX_LINES))  # an object for each of a million lines takes seconds
+    left_out = count_diff_lines(change) - len(lines)
+    body = _pair_lines(lines, left_out) if is_side_by_side else render_diff_lines(lines, left_out=left_out)
     return [_render_title(section), *body, Content("")]
 
 
@@ -104,12 +114,12 @@ def _render_title(section: Section) -> Content:
     return Content.styled(" · ", FAINT).join([build_content([piece]) for piece in pieces if piece[0]])
 
 
-def _pair_lines(lines: Sequence[DiffLine]) -> Iterator[WrappableLine]:
+def _pair_lines(lines: Sequence[DiffLine], left_out: int) -> Iterator[WrappableLine]:
     """Put each removed line beside the added line that replaces it. Unchanged lines stand on both sides."""
-    lefts = render_diff_lines(line._replace(new=None) for line in lines)
+    lefts = render_diff_lines((line._replace(new=None) for line in lines), left_out=left_out)
     rights = render_diff_lines(line._replace(old=None) for line in lines)
     runs = {removed.start: (removed, added) for removed, added in iter_replaced_runs([line.sign for line in lines])}
-    index, end = 0, min(len(lines), MAX_LINES)
+    index, end = 0, len(lines)
     while index < end:
         if (run := runs.get(index)) is not None:
             for removed, added in zip_longest(*run):
@@ -126,5 +136,4 @@ def _pair_lines(lines: Sequence[DiffLine]) -> Iterator[WrappableLine]:
 
 
 def _take(rendered: Sequence[HangingLine], index: int | None) -> HangingLine | None:
-    """Return a line, unless there is none or it is beyond the number of lines that are rendered."""
-    return rendered[index] if index is not None and index < min(len(rendered), MAX_LINES) else None
+    return rendered[index] if index is not None else None
