@@ -7,10 +7,11 @@ from typing import Any
 from browser_driver import screen_text, wait_until
 from textual import on
 from textual.app import App, ComposeResult
+from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from tui.widgets.find_bar import NOTHING_FOUND, FindBar
+from tui.widgets.find_bar import NOTHING_FOUND, FindBar, FindInput
 
 
 class FindBarApp(App[None]):
@@ -112,3 +113,13 @@ async def test_the_bar_shows_the_number_of_the_hit() -> None:
         app.bar.show_position(0, 0)
         await pilot.pause()
         assert NOTHING_FOUND not in screen_text(pilot)
+
+
+async def test_of_a_pasted_file_only_the_beginning_is_searched_for() -> None:
+    app = FindBarApp()
+    async with app.run_test() as pilot:
+        app.bar.open()
+        await pilot.pause()
+        app.post_message(Paste("[a](" * 100_000))
+        await wait_until(pilot, lambda: app.searches)
+        assert app.searches == ["[a](" * (FindInput.max_characters // 4)]

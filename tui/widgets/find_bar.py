@@ -25,6 +25,9 @@ NOTHING_FOUND = "no matches"
 
 
 class FindInput(LineInput):
+    max_characters = 1_000
+    "Limits what is turned into a pattern, which takes long for very long words."
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Keep highlight", id="find.keep", tooltip="Keep the highlight and go to the match"),
         Binding("escape", "drop", "Clear", id="find.drop", tooltip="Clear the highlight and close the find bar"),

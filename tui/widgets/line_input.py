@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.widgets import Input
 
 from store.text.sanitize import truncate
@@ -14,6 +16,8 @@ have, so that a query that is too long is reported as such."""
 class LineInput(Input):
     """Is an input that cuts off what is too long for it, and its placeholder with an ellipsis."""
 
+    max_characters: ClassVar = MAX_INPUT_CHARACTERS
+
     def on_mount(self) -> None:
         self._whole_placeholder = self.placeholder
 
@@ -22,4 +26,4 @@ class LineInput(Input):
 
     def validate_value(self, value: str) -> str:
         """Cut the text off, and put it on one line: Textual takes a second for the line breaks in a long title."""
-        return value[:MAX_INPUT_CHARACTERS].replace("\n", " ")
+        return value[: self.max_characters].replace("\n", " ")
