@@ -8,7 +8,7 @@ from textual.widgets import Input, Static
 
 from store.store import Store
 from tui.dialogs.text import SingleLineDialog
-from tui.render.styles import MAX_MESSAGE_CHARACTERS, render_message
+from tui.render.styles import MAX_MESSAGE_CHARACTERS, MAX_MESSAGE_LINES, render_message
 from tui.widgets.line_input import MAX_INPUT_CHARACTERS
 
 UPLOAD, CONFIG = "claude:e0741090", "codex:0199aa"
@@ -52,6 +52,7 @@ async def test_of_a_very_long_title_the_dialog_shows_the_beginning(store: Store)
 
 def test_a_message_that_quotes_a_long_text_is_cut() -> None:
     assert render_message("\x1b" * 2_000_000).plain == "␛" * MAX_MESSAGE_CHARACTERS + "…"
+    assert render_message("x\n" * 400).plain == "x\n" * (MAX_MESSAGE_LINES - 1) + "x…"
     assert render_message("All of it\nis shown.").plain == "All of it\nis shown."
 
 

@@ -6,7 +6,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 
@@ -14,10 +15,11 @@ from store.model.entry import Entry
 from store.search.query import MAX_QUERY_CHARS, Query
 from store.text.json import is_too_deep
 from store.text.unicode import separate_cjk
+from tui.render import time_limit
 from tui.render.code import highlight_code
 from tui.render.line_diff import render_text_diff
 from tui.render.markdown import find_fenced_code, render_markdown
-from tui.render.time_limit import run_with_time_limit
+from tui.render.time_limit import NEXT_LIMIT_SECONDS, PAINT_LIMIT_SECONDS, PaintTimeLimit, run_with_time_limit
 from tui.render.timeline_card import MAX_PREVIEW_LINES, ItemRendering, estimate_height
 from tui.render.timeline_items import TimelineItem
 from tui.render.viewport import Viewport, render_plain_text
@@ -104,6 +106,22 @@ def test_a_table_of_empty_cells_is_short() -> None:
     assert run_with_time_limit(lambda: 0 < len(list(render_markdown(table, Viewport(80)))) < 1_000, lambda: False, 5.0)
 
 
+def test_on_a_busy_machine_one_item_of_a_screen_gets_the_long_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, other programs run between the items, so that the clock says nothing."""
+    clock, limits = count(step=60), []
+
+    def note_limit(render: Callable[[], str], fallback: Callable[[], None], seconds: float) -> str | None:
+        limits.append(seconds)
+        return run_with_time_limit(render, fallback, seconds)
+
+    monkeypatch.setattr(time_limit.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(time_limit, "run_with_time_limit", note_limit)
+    limit = PaintTimeLimit()
+    for _ in range(3):
+        assert limit.run(loop_forever) is None
+    assert limits == [PAINT_LIMIT_SECONDS, NEXT_LIMIT_SECONDS, NEXT_LIMIT_SECONDS]
+
+
 @pytest.mark.parametrize("pattern", ["x", "y"])
 def test_many_hits_in_a_long_line_are_highlighted_in_linear_time(pattern: str) -> None:
     viewport = Viewport(80, re.compile(pattern), is_full=True)
@@ -116,7 +134,7 @@ def test_a_preview_of_many_short_lines_is_short() -> None:
     item = TimelineItem("text", ENTRY, 0, "x\n" * 1_000_000)
     *lines, more = (line.plain for line in ItemRendering(item, FULL, True).render_preview())
     assert lines == ["x"] * MAX_PREVIEW_LINES
-    assert more == "… 1,999,601 more characters · see the record"
+    assert more == "… 1,999,841 more characters · see the record"
 
 
 def test_a_large_value_is_not_read_for_a_preview_and_an_estimate() -> None:

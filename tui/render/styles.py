@@ -59,13 +59,15 @@ def build_content(pieces: Iterable[StyledText]) -> Content:
 
 
 MAX_MESSAGE_CHARACTERS = 1_000
-"""Limits the texts around the field of a dialog, and notices. Textual wraps all of such a text at once, and again
+MAX_MESSAGE_LINES = 20
+"""Limit the texts around the field of a dialog, and notices. Textual wraps all of such a text at once, and again
 whenever it lays out the screen."""
 
 
 def shorten_message(text: str) -> str:
     """Return a text for a place that shows a few lines, sanitized. It may quote a title or a path of any length."""
-    return sanitize(text[:MAX_MESSAGE_CHARACTERS]) + (ELLIPSIS if len(text) > MAX_MESSAGE_CHARACTERS else "")
+    shown = "\n".join(text[:MAX_MESSAGE_CHARACTERS].split("\n", MAX_MESSAGE_LINES)[:MAX_MESSAGE_LINES])
+    return sanitize(shown) + (ELLIPSIS if len(text) > len(shown) else "")
 
 
 def render_message(text: str, style: str = "") -> Content:

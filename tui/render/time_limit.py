@@ -28,7 +28,9 @@ NEXT_LIMIT_SECONDS = 0.002
 """Limits the other items of a screen after one item was too slow, because the screen waits for all of them."""
 
 SCREEN_SECONDS = 0.25
-"""Items that are rendered within this time are taken for items of the same screen."""
+SCREEN_PROCESSOR_SECONDS = 0.03
+"""Items that are rendered within this time, or this processor time, are taken for items of the same screen. On a busy
+machine the time alone would be over before all of them are rendered."""
 
 _REPEAT_SECONDS = 0.004
 """Interrupts again after this time. The thread may not have used its processor time yet, and Python ignores an
@@ -113,20 +115,24 @@ class PaintTimeLimit:
     """Limits the time that the thread that paints spends on the items of one screen."""
 
     def __init__(self) -> None:
-        self._exceeded_at = float("-inf")
+        self._exceeded_at = self._exceeded_at_processor_time = float("-inf")
 
     def run(self, render: Callable[[], T]) -> T | None:
         """Return what `render` returns, or None if it takes too long or has to load a module."""
-        is_next = time.monotonic() - self._exceeded_at < SCREEN_SECONDS
-        seconds = NEXT_LIMIT_SECONDS if is_next else PAINT_LIMIT_SECONDS
         start = time.thread_time()
+        is_next = (
+            time.monotonic() - self._exceeded_at < SCREEN_SECONDS
+            or start - self._exceeded_at_processor_time < SCREEN_PROCESSOR_SECONDS
+        )
+        seconds = NEXT_LIMIT_SECONDS if is_next else PAINT_LIMIT_SECONDS
         _timer.may_load = False
         try:
             result = run_with_time_limit(render, lambda: None, seconds)
         finally:
             _timer.may_load = True
-        if time.thread_time() - start >= seconds:
-            self._exceeded_at = time.monotonic()
+        end = time.thread_time()
+        if end - start >= seconds:
+            self._exceeded_at, self._exceeded_at_processor_time = time.monotonic(), end
         return result
 
 

@@ -287,7 +287,7 @@ def render_unloaded_card(turn: TurnOutline, title: Content, viewport: Viewport) 
 
 
 MAX_PREVIEW_CHARACTERS = 4_000
-MAX_PREVIEW_LINES = 200
+MAX_PREVIEW_LINES = 80
 """Limit the text of an item that is shown until another process has rendered the item."""
 
 _OUTPUT_BAR: StyledText = ("  │ ", FAINT)
