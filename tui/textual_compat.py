@@ -84,9 +84,11 @@ class RenderedInput(Input):
 def find_tab_widths(line: str, tab_size: int = 4) -> list[tuple[str, int]]:
     """Do what Textual does when it loads a text into an editor, but not with a regular expression for lines without
     tabs: a text of a megabyte took a quarter of a second."""
-    from textual._cells import get_tab_widths  # the original: it is replaced only where long texts are measured
+    if "\t" not in line:
+        return [(line, 0)] if line else []
+    from textual import _cells  # has the original: it is replaced only where long texts are measured
 
-    return get_tab_widths(line, tab_size) if "\t" in line else [(line, 0)] if line else []
+    return _cells.get_tab_widths(line, tab_size)  # type: ignore[attr-defined]
 
 
 def find_column(line: str, cell_width: int, tab_width: int) -> int:

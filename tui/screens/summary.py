@@ -115,7 +115,7 @@ class SummaryScreen(Screen[str | None]):
     app: Backscroll
     turns = query_one(SummaryTurnTable)
     versions = query_one(SummaryVersionTable)
-    area = query_one(TextArea)
+    area = query_one(TextEditor)
     comparison = query_one(TextView)
 
     class SummaryLoaded(DataMessage):

@@ -219,7 +219,7 @@ def read_lines(path: Path, problems: list[Problem], *, name: str = "", start: in
         problems.append(Problem(name, f"It cannot be read: {error_text(reason)}."))
 
 
-def skip_byte_order_mark(file: io.BufferedReader) -> int:
+def skip_byte_order_mark(file: io.BufferedReader[Any]) -> int:
     """Go on behind the mark with which some editors begin a file. Return its length, or zero if there is none."""
     has_mark = file.peek(len(BYTE_ORDER_MARK)).startswith(BYTE_ORDER_MARK)
     return len(file.read(len(BYTE_ORDER_MARK))) if has_mark else 0
