@@ -21,8 +21,9 @@ from rich.text import Text
 from textual import on
 from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.css.query import NoMatches
-from textual.events import DescendantFocus, Event, InputEvent, Key
+from textual.events import DescendantFocus, Event, InputEvent, Key, Paste
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -32,7 +33,7 @@ from store.text.sentences import tidy_sentences
 from tui.drafts import KEEP_SECONDS, Draft, describe_left_drafts, find_left_drafts
 from tui.hangup import call_on_hangup
 from tui.messages import Copy
-from tui.palette import ActionProvider, list_actions
+from tui.palette import MAX_QUERY_CHARACTERS, ActionProvider, list_actions
 from tui.privacy.app import PrivateApp
 from tui.privacy.terminal_filter import TerminalFilter
 from tui.render import glyphs
@@ -190,6 +191,8 @@ class Backscroll(PrivateApp["ResumePlan"]):
     async def on_event(self, event: Event) -> None:
         if isinstance(event, Key) and self._worker is not None:
             self._worker.give_way(is_typing=False)
+        if isinstance(event, Paste) and isinstance(self.screen, CommandPalette):
+            event.text = event.text[:MAX_QUERY_CHARACTERS]
         if isinstance(event, InputEvent) and self._full_gc_timer is not None:
             self._full_gc_timer.reset()
         await super().on_event(event)

@@ -8,10 +8,12 @@ from browser_driver import make_browser, wait_for_text, wait_until
 from fake_clipboard import FakeClipboard
 from textual.actions import parse
 from textual.command import CommandList, CommandPalette
+from textual.events import Paste
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from store.store import Store
-from tui.palette import is_movement, list_actions
+from tui.palette import MAX_QUERY_CHARACTERS, is_movement, list_actions
 from tui.screens.inspector import InspectorScreen
 from tui.widgets.timeline.timeline_view import TimelineView
 
@@ -105,3 +107,12 @@ async def test_a_word_that_names_a_view_and_an_edit_offers_the_view_first(filled
         await pilot.press(*"trash")
         names = ["Show the trash", "Move to trash  (d)"]
         await wait_until(pilot, lambda: [str(item.prompt).split("\n")[0] for item in commands.options][:2] == names)
+
+
+async def test_of_a_pasted_file_only_the_beginning_is_compared(store: Store) -> None:
+    async with make_browser(store).run_test(size=(100, 30)) as pilot:
+        await open_palette(pilot)
+        pilot.app.post_message(Paste("word " * 1_000_000))
+        field = pilot.app.screen.query_one(Input)
+        await wait_until(pilot, lambda: field.value)
+        assert len(field.value) == MAX_QUERY_CHARACTERS

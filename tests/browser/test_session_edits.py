@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from browser_driver import add_session, make_browser, session_list, time_ago, wait_for_text, wait_until
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
@@ -9,7 +10,7 @@ from textual.widgets import Input, Static
 from store.store import Store
 from tui.dialogs.text import SingleLineDialog
 from tui.render.styles import MAX_MESSAGE_CHARACTERS, MAX_MESSAGE_LINES, render_message
-from tui.widgets.line_input import MAX_INPUT_CHARACTERS
+from tui.widgets.line_input import MAX_INPUT_BLANKS, MAX_INPUT_CHARACTERS, LineInput
 
 UPLOAD, CONFIG = "claude:e0741090", "codex:0199aa"
 
@@ -48,6 +49,13 @@ async def test_of_a_very_long_title_the_dialog_shows_the_beginning(store: Store)
         shown = pilot.app.screen.query_one(Input).value
         assert len(shown) == MAX_INPUT_CHARACTERS
         assert shown.startswith("x y x y")
+
+
+@pytest.mark.parametrize("blank", ["\n", "\t"])
+def test_many_blanks_in_an_input_become_spaces(blank: str) -> None:
+    few, many = f"a{blank}b" * MAX_INPUT_BLANKS, f"a{blank}b" * (MAX_INPUT_BLANKS + 1)
+    assert LineInput().validate_value(few) == few
+    assert LineInput().validate_value(many) == many.replace(blank, " ")
 
 
 def test_a_message_that_quotes_a_long_text_is_cut() -> None:

@@ -121,6 +121,16 @@ async def test_a_version_is_compared_and_restored(store: Store, session: Session
     assert store.summaries.current(session).text == SECOND  # type: ignore[union-attr]
 
 
+async def test_a_long_version_is_compared_too(store: Store, session: Session) -> None:
+    """This takes long, and is done by a thread."""
+    store.summaries.set(session, "one\n" * 30_000)
+    store.summaries.set(session, "two\n" * 30_000)
+    async with make_browser(store).run_test(size=WIDE) as pilot:
+        await opened(pilot, store, session, "two")
+        await pilot.press("tab", "down")
+        await wait_for_text(pilot, "Restoring this version would change:", "− two")
+
+
 async def test_unsaved_text_prevents_a_restore(store: Store, session: Session) -> None:
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)

@@ -11,7 +11,7 @@ from itertools import count
 
 import pytest
 
-from store.model.entry import Entry
+from store.model.entry import Entry, PairedCall
 from store.search.query import MAX_QUERY_CHARS, Query
 from store.text.json import is_too_deep
 from store.text.unicode import separate_cjk
@@ -159,6 +159,19 @@ print(run_with_time_limit(lambda: highlight_code("a", "matlab")[0].plain, lambda
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.stdout.splitlines() == ["None False", "a", "a"], ran.stderr
+
+
+@pytest.mark.parametrize(("characters", "is_left"), [(100, False), (1_000_000, True)])
+def test_the_lines_of_a_large_edit_are_counted_by_the_other_process(characters: int, is_left: bool) -> None:
+    """Splitting a large text cannot be interrupted."""
+    text = "x\n" * (characters // 2)
+    arguments = {"file_path": "/a.py", "content": text}
+    call = PairedCall(1, "s", 1, "c1", "Write", "ok", None, "s#1", None, arguments, None, "")
+    item = TimelineItem("call", ENTRY, 0, None, "Write", call=call)
+    lines = PaintTimeLimit().run(ItemRendering(item, FULL, False).render)
+    assert (lines is None) == is_left
+    rendered = run_with_time_limit(ItemRendering(item, FULL, False).render, list, 60.0)
+    assert f"+{characters // 2}" in rendered[0].plain
 
 
 def test_code_is_highlighted_as_far_as_the_time_allows() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content, Span
 
-from tui.render.time_limit import run_with_time_limit, stop_before_loading
+from tui.render.time_limit import leave_to_other_process, run_with_time_limit
 from tui.render.viewport import to_display_text
 
 if TYPE_CHECKING:
@@ -87,5 +87,5 @@ def _find_lexer(language: str) -> Lexer | None:
     if module is None:
         return None
     if module not in sys.modules and module.rpartition(".")[2] not in LIGHT_MODULES:
-        stop_before_loading()
+        leave_to_other_process()
     return get_lexer_by_name(language, stripnl=False, ensurenl=False)

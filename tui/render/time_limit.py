@@ -47,7 +47,7 @@ class _Timer:
     """Raises `_TimeLimitReached` in the main thread, for as long as it is active."""
 
     is_active = False
-    may_load = True
+    may_take_long = True
     has_raised = False
     _end = 0.0
 
@@ -125,20 +125,20 @@ class PaintTimeLimit:
             or start - self._exceeded_at_processor_time < SCREEN_PROCESSOR_SECONDS
         )
         seconds = NEXT_LIMIT_SECONDS if is_next else PAINT_LIMIT_SECONDS
-        _timer.may_load = False
+        _timer.may_take_long = False
         try:
             result = run_with_time_limit(render, lambda: None, seconds)
         finally:
-            _timer.may_load = True
+            _timer.may_take_long = True
         end = time.thread_time()
         if end - start >= seconds:
             self._exceeded_at, self._exceeded_at_processor_time = time.monotonic(), end
         return result
 
 
-def stop_before_loading() -> None:
-    """End the rendering of an item in the thread that paints, because it would load a module. That may take longer
-    than a screen may wait, and cannot be interrupted. The other process then renders the item."""
-    if _timer.is_active and not _timer.may_load:
+def leave_to_other_process() -> None:
+    """End the rendering of an item in the thread that paints, before something that may take longer than a screen may
+    wait and cannot be interrupted: loading a module, or splitting a large text. The other process then renders it."""
+    if _timer.is_active and not _timer.may_take_long:
         _timer.has_raised = True
         raise _TimeLimitReached

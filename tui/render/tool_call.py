@@ -15,8 +15,12 @@ from tui.render import glyphs
 from tui.render.code import highlight_code
 from tui.render.line_diff import count_changed_lines, render_edit_diff
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, StyledText, build_content
+from tui.render.time_limit import leave_to_other_process
 from tui.render.timeline_items import TimelineItem
 from tui.render.viewport import RenderedLine, Viewport, prefix_lines, to_display_text
+
+MAX_COUNTED_CHARACTERS = 100_000
+"""Limits the arguments whose changed lines are counted by the thread that paints."""
 
 DEFAULT_RESULT_LINES = 30
 """The number of lines of a result that are shown at first."""
@@ -72,10 +76,17 @@ def render_call_line(item: TimelineItem, viewport: Viewport, *, is_open: bool) -
     has_arguments = call is not None and item.kind != "result"
     subject = describe_call(call.name, call.arguments) if call and has_arguments else describe_arguments(item.text)
     head.append((one_line(_relative_path(subject, viewport.cwd), room), MUTED))
+    if call is not None and _is_large(call.arguments):
+        leave_to_other_process()
     if call is not None and (changed := count_changed_lines(call.name, call.arguments)):
         head += [(f"  +{changed[0]}", "$text-success"), (f" {glyphs.REMOVED}{changed[1]}", "$text-error")]
     start = viewport.apply_highlight(build_content(head)).truncate(room, ellipsis=True)
     return (start + Content(" " * (room - start.cell_length)) + end).truncate(viewport.width)
+
+
+def _is_large(arguments: Json) -> bool:
+    values = arguments.values() if isinstance(arguments, dict) else [arguments]
+    return sum(len(value) for value in values if isinstance(value, str)) > MAX_COUNTED_CHARACTERS
 
 
 def render_failure_reason(item: TimelineItem, viewport: Viewport) -> Iterator[Content]:

@@ -20,12 +20,13 @@ from store.model.timeline import TurnOutline
 from tui.messages import DataMessage
 from tui.render.styles import ERROR, WARNING, format_age, render_message
 from tui.render.summary_lines import render_conflict, render_coverage, render_summary_heading, render_version_diff
+from tui.render.viewport import RenderedLine
 from tui.screens.store_screen import Clock
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.pane_row import PaneRow, make_pane
 from tui.widgets.tables.summary_tables import SummaryTurnTable, SummaryVersionTable
 from tui.widgets.text_editor import TextEditor
-from tui.widgets.text_view import TextView
+from tui.widgets.text_view import MAX_SYNC_CHARACTERS, TextView
 from tui.workers import threaded
 
 if TYPE_CHECKING:
@@ -128,6 +129,10 @@ class SummaryScreen(Screen[str | None]):
 
     class TurnOutlinesLoaded(DataMessage):
         turns: Sequence[TurnOutline]
+
+    class VersionCompared(DataMessage):
+        version: Summary
+        lines: Sequence[RenderedLine]
 
     class ConflictFound(DataMessage):
         theirs: Summary | None
@@ -359,9 +364,23 @@ class SummaryScreen(Screen[str | None]):
 
     @on(SummaryVersionTable.Highlighted)
     def _compare(self) -> None:
-        version = self.versions.selected
-        self.comparison.show(render_version_diff(version, self._seen_summary) if version else "")
+        version, current = self.versions.selected, self._seen_summary
+        if version is None:
+            self.comparison.show("")
+        elif len(version.text) + len(current.text if current else "") <= MAX_SYNC_CHARACTERS:
+            self.comparison.show(render_version_diff(version, current))
+        else:
+            self._compare_in_thread(version, current)
         self.refresh_bindings()
+
+    @threaded(exclusive=True, group="compare")
+    def _compare_in_thread(self, version: Summary, current: Summary | None) -> None:
+        self.post_message(self.VersionCompared(version, render_version_diff(version, current)))
+
+    @on(VersionCompared)
+    def _show_comparison(self, compared: VersionCompared) -> None:
+        if self.versions.selected == compared.version:
+            self.comparison.show(compared.lines)
 
     def action_compare(self) -> None:
         from tui.screens.comparison import ComparisonScreen
