@@ -142,7 +142,7 @@ async def test_two_titles_given_at_once_are_shown_side_by_side(open_member: Open
         await wait_for_text(pilot, "Title of", "From Anna", "From Ben", "Counts now, by", "The other, by")
         await pilot.press("escape", "tilde")
         await wait_for_text(pilot, "Counts now")
-        await pilot.press("o")
+        await pilot.press("2")
         await wait_for_notice(pilot, f"“{conflict.lost_text}” counts for everybody.")
         await pilot.press("tilde")
         await wait_for_notice(pilot, "No two people changed the same at once.")
@@ -169,7 +169,7 @@ async def test_facts_of_the_team_say_who_changed_what(open_member: OpenMember) -
         await wait_for_text(pilot, "Somebody else changed it at the same time")
         await pilot.press("tilde")
         await wait_for_text(pilot, "Fact of the team", "mine", "Ben's")
-        await pilot.press("o")
+        await pilot.press("2")
         await wait_for_notice(pilot, "counts for everybody")
     sync_all(anna, ben)
     assert [one.text for one in ben.facts.current(("team",))] == [conflict.lost_text]

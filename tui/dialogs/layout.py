@@ -53,6 +53,21 @@ DIALOG_CSS = """
     }
 """
 
+SIDE_BY_SIDE_CSS = (
+    DIALOG_CSS
+    + """
+    Vertical {
+        width: 120;
+    }
+
+    Horizontal {
+        height: auto;
+        margin-top: 1;
+    }
+"""
+)
+"""Is the style sheet of dialogs that show texts side by side."""
+
 VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]
 """Are given to dialogs with a text, which must leave room for what is around the text."""
 

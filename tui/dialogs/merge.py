@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.model.memory import MergeOption
-from tui.dialogs.layout import DIALOG_CSS, HELP_BINDING
+from tui.dialogs.layout import HELP_BINDING, SIDE_BY_SIDE_CSS
 from tui.dialogs.text import SingleLineDialog
 from tui.messages import DataMessage
 from tui.render.memory_lines import render_merge_option
@@ -45,17 +45,8 @@ class MergeDialog(ModalScreen[str | None]):
 
     DEFAULT_CSS = (
         "MergeDialog {"
-        + DIALOG_CSS
+        + SIDE_BY_SIDE_CSS
         + """
-        Vertical {
-            width: 120;
-        }
-
-        Horizontal {
-            height: auto;
-            margin-top: 1;
-        }
-
         OptionBox {
             width: 1fr;
             height: auto;

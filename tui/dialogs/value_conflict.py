@@ -15,7 +15,7 @@ from textual.widgets import Static
 from store.edits.labels import find_titles
 from store.model.team import ValueConflict
 from store.text.sanitize import one_line, sanitize
-from tui.dialogs.layout import DIALOG_CSS
+from tui.dialogs.layout import HELP_BINDING, SIDE_BY_SIDE_CSS
 from tui.dialogs.sequence import ask_each
 from tui.render.styles import MUTED, STRONG, format_count
 from tui.widgets.key_hints import KeyHintBar
@@ -35,22 +35,14 @@ class ValueConflictDialog(ModalScreen[str | None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 (declared so by Textual)
     DEFAULT_CSS = (
         "ValueConflictDialog {"
-        + DIALOG_CSS
+        + SIDE_BY_SIDE_CSS
         + """
-        Vertical {
-            width: 120;
-        }
-
-        Horizontal {
-            height: auto;
-            margin-top: 1;
-        }
-
         .value {
             width: 1fr;
             height: auto;
             max-height: 20;
-            margin-right: 2;
+            padding: 0 1;
+            border: round $foreground 25%;
         }
 
         &.-narrow Horizontal {
@@ -60,15 +52,17 @@ class ValueConflictDialog(ModalScreen[str | None]):
         &.-narrow .value {
             width: 100%;
             max-height: 8;
-            margin-bottom: 1;
         }
     }
     """
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k", "dismiss('kept')", "Keep what counts", id="conflict.keep", tooltip="Keep the value on the left"),
-        Binding("o", "dismiss('other')", "Use the other", id="conflict.other", tooltip="Use the value on the right"),
+        Binding(
+            "1", "dismiss('kept')", "Keep what counts", id="conflict.keep", tooltip="Keep the value that counts now"
+        ),
+        Binding("2", "dismiss('other')", "Use the other", id="conflict.other", tooltip="Use the other value instead"),
         Binding("escape,q", "dismiss(None)", "Later", id="conflict.later", tooltip="Decide later"),
+        HELP_BINDING,
     ]
 
     def __init__(self, conflict: ValueConflict, title: str, left: int) -> None:
@@ -86,13 +80,16 @@ class ValueConflictDialog(ModalScreen[str | None]):
             yield Static(Content.styled(sanitize(heading), STRONG), id="title")
             yield Static(Content.styled(f"Two people changed it without knowing of each other.{more}", MUTED))
             with Horizontal():
-                yield self._show("Counts now", conflict.kept_author, conflict.kept_text)
-                yield self._show("The other", conflict.author, conflict.lost_text)
+                yield _show_value("1", "Counts now", conflict.kept_author, conflict.kept_text)
+                yield _show_value("2", "The other", conflict.author, conflict.lost_text)
         yield KeyHintBar()
 
-    def _show(self, label: str, author: str, text: str) -> Static:
-        heading = Content.styled(f"{label}, by {one_line(author, 40)}" if author else label, MUTED)
-        return Static(heading + "\n" + Content(sanitize(text[:MAX_SHOWN_CHARACTERS])), classes="value")
+
+def _show_value(number: str, label: str, author: str, text: str) -> Static:
+    heading = Content.styled(f"{label}, by {one_line(author, 40)}" if author else label, MUTED)
+    box = Static(heading + "\n" + Content(sanitize(text[:MAX_SHOWN_CHARACTERS])), classes="value")
+    box.border_title = number
+    return box
 
 
 def open_conflicts(
