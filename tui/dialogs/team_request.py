@@ -55,10 +55,10 @@ class RequestDialog(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         request = self._request
         what = request.session if request.turn is None else f"turn {request.turn} of {request.session}"
-        more = f"{format_count(self._left, 'more request')} follow." if self._left else ""
+        more = f"{self._left:,} more after this one." if self._left else ""
         with Vertical():
             yield Static(Content.styled(sanitize(f"{request.asker} asks for {what}"), STRONG), id="title")
-            yield Static(Content.styled(sanitize(" ".join(filter(None, [request.reason, more]))), MUTED), id="note")
+            yield Static(Content.styled(sanitize("\n".join(filter(None, [request.reason, more]))), MUTED), id="note")
             yield Static(Content(sanitize(self._preview[:MAX_SHOWN_CHARACTERS])))
         yield KeyHintBar()
 

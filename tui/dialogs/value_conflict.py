@@ -17,7 +17,7 @@ from store.model.team import ValueConflict
 from store.text.sanitize import one_line, sanitize
 from tui.dialogs.layout import HELP_BINDING, SIDE_BY_SIDE_CSS
 from tui.dialogs.sequence import ask_each
-from tui.render.styles import MUTED, STRONG, format_count
+from tui.render.styles import MUTED, STRONG
 from tui.widgets.key_hints import KeyHintBar
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class ValueConflictDialog(ModalScreen[str | None]):
         conflict = self._conflict
         kind = conflict.kind.capitalize()
         heading = f"{kind} of {one_line(self._title, 80)}" if self._title else f"{kind} of the team"
-        more = f" {format_count(self._left, 'more')} follow." if self._left else ""
+        more = f" {self._left:,} more after this one." if self._left else ""
         with Vertical():
             yield Static(Content.styled(sanitize(heading), STRONG), id="title")
             yield Static(Content.styled(f"Two people changed it without knowing of each other.{more}", MUTED))

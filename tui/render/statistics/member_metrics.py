@@ -32,7 +32,7 @@ def _render_member(member: MemberMetrics, width: int) -> Iterator[Content]:
     yield _render_row("everything", member.total, room)
     for name, rows in (("folder", member.folders), ("tool", member.tools)):
         for row in rows[:SHOWN_ROWS]:
-            yield _render_row(f"  {row.name or f'no {name}'}", row, room)
+            yield Content("  ") + _render_row(row.name or f"no {name}", row, room - 2)
     yield Content("")
 
 
