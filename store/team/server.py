@@ -211,6 +211,13 @@ class TeamServer:
                 f"{self.locator} has a schema {SCHEMA} that is not from Backscroll. Choose another database."
             ) from None
 
+    def upgrade(self) -> None:
+        """Change the tables of an older program as this one needs them. Refuse those of a newer one."""
+        if self._count_migrations() not in (0, len(MIGRATIONS)):  # without tables, the next statement says so
+            with self._connection.transaction():
+                self._execute(_LOCK)
+                self._migrate()
+
     def _migrate(self) -> None:
         applied = self._count_migrations()
         if applied > len(MIGRATIONS):

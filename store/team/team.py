@@ -426,4 +426,5 @@ class Team:
     @contextmanager
     def _connect(self, membership: Membership) -> Iterator[TeamServer]:
         with server.connect(membership.locator, membership.open_password()) as connection:
+            connection.upgrade()
             yield connection

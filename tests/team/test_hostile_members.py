@@ -16,6 +16,7 @@ from store.store import Store
 from store.team.keys import MachineKeys, machine_id, seal, unseal, wrap_key
 from store.team.membership import LocalTeam
 from store.team.operations import Kind, Operation, build_operation, check_operation, open_body
+from store.team.schema import MIGRATIONS
 from store.team.server import OutgoingOperation, connect
 
 INSERT_FORGED = """
@@ -269,11 +270,25 @@ def test_a_schema_of_somebody_else_is_left_alone(store: Store, team_address: str
 
 
 def test_a_newer_schema_asks_for_an_update(open_member: OpenMember, team_address: str, store: Store) -> None:
-    open_member("anna")
+    anna = open_member("anna")
     with psycopg.connect(team_address, autocommit=True) as connection:
         connection.execute("insert into backscroll_team.migrations (number) values (99)")
     with pytest.raises(Unreadable, match="Update Backscroll"):
         store.team.join(team_address, "ben")
+    with pytest.raises(Unreadable, match="Update Backscroll"):
+        anna.team.sync()
+
+
+def test_an_older_schema_is_changed_by_the_first_sync(open_member: OpenMember, team_address: str) -> None:
+    anna = open_member("anna")
+    with psycopg.connect(team_address, autocommit=True) as connection:
+        connection.execute("drop table backscroll_team.texts")
+        connection.execute("alter table backscroll_team.team drop column is_plain")
+        connection.execute("delete from backscroll_team.migrations where number > 1")
+    anna.team.sync()
+    with psycopg.connect(team_address) as connection:
+        assert connection.execute("select max(number) from backscroll_team.migrations").fetchone() == (len(MIGRATIONS),)
+        assert connection.execute("select count(*) from backscroll_team.texts").fetchone() == (0,)
 
 
 def test_an_older_copy_of_a_store_does_not_continue_the_log(
