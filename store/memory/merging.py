@@ -6,7 +6,6 @@ file that has it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,7 +68,7 @@ class KeyMerger:
     ) -> FilePush:
         try:
             file = self._store.memory_files.read(Path(path))
-            text = read_text(Path(os.path.realpath(path))) or ""
+            text = read_text(Path(path)) or ""
             if file.problem:
                 return FilePush(path, text, problem=file.problem)
             return self._plan_text(path, text, places, line, base, facts)
@@ -80,18 +79,17 @@ class KeyMerger:
         self, path: str, text: str, places: Sequence[LinePlace], line: str, base: Lines, facts: Mapping[int, str]
     ) -> FilePush:
         block = split_block(text, path)
-        after = text
         in_block = range(block.before.count("\n") + 1, text.count("\n") - block.after.count("\n") + 1)
-        for place in sorted(places, key=lambda place: place.number, reverse=True):
-            if block.has_block and place.number in in_block:
-                if place.text not in [known for _, known in base]:
-                    raise Refused(f"The block in {path} was edited by hand. Run `backscroll memory pull` first.")
-            elif place.text != line:
-                after = _replace_in_file(path, after, place, line)
+        outside = [place for place in places if not block.has_block or place.number not in in_block]
+        written = [known for _, known in base]
         lines = tuple((fact, escape_fact(line) if fact in facts else known) for fact, known in base)
+        if (len(outside) < len(places) or lines != tuple(base)) and [*block.lines] != written:
+            raise Refused(f"The block in {path} was edited by hand. Run `backscroll memory pull` first.")
+        after = text
+        for place in sorted(outside, key=lambda place: place.number, reverse=True):
+            if place.text != line:
+                after = _replace_in_file(path, after, place, line)
         if lines != tuple(base):
-            if block.lines != tuple(known for _, known in base):
-                raise Refused(f"The block in {path} was edited by hand. Run `backscroll memory pull` first.")
             after = join_block(split_block(after, path), [known for _, known in lines])
         return FilePush(path, text, after, lines)
 
