@@ -82,14 +82,21 @@ class MemoryFiles:
 
     def budget(self, folder: Path, agents: Sequence[str] = AGENTS) -> MemoryBudget:
         """Say what each agent loads in a folder, and what is in there twice or with different values."""
-        files, project = FileCache(), Project(folder, looks_below=True)
+        return self._build_budget(Project(folder, looks_below=True), agents)
+
+    def list_conflicts(self, folder: Path, agents: Sequence[str] = AGENTS) -> tuple[KeyConflict, ...]:
+        """Return the keys with different values in what agents load in a folder. Folders below it do not matter."""
+        return self._build_budget(Project(folder), agents).conflicts
+
+    def _build_budget(self, project: Project, agents: Sequence[str]) -> MemoryBudget:
+        files = FileCache()
         contexts = {rules.agent: load_context(rules, project, files) for rules in _choose_rules(agents)}
-        return build_budget(str(folder), contexts)
+        return build_budget(str(project.folder), contexts)
 
     def find_conflict(self, folder: Path, key: str, agents: Sequence[str] = AGENTS) -> KeyConflict:
         """Return the different values of a key in what agents load in a folder."""
         wanted = normalize(key.removesuffix(":"))
-        conflicts = self.budget(folder, agents).conflicts
+        conflicts = self.list_conflicts(folder, agents)
         if found := next((conflict for conflict in conflicts if conflict.key == wanted), None):
             return found
         known = f" There are: {', '.join(conflict.key for conflict in conflicts)}." if conflicts else ""

@@ -220,7 +220,7 @@ class MemoryScreen(AutoPushScreen):
     def _load_blame(self, row: MemoryRow) -> None:
         try:
             blame = self._store.memory_files.blame(Path(row.path), row.number)
-            conflicts = self._store.memory_files.budget(_find_row_folder(row)).conflicts
+            conflicts = self._store.memory_files.list_conflicts(_find_row_folder(row))
         except StoreError:
             return  # the file has just changed, and will be listed again
         at_row = (found for found in conflicts if (row.path, row.number) in [place[:2] for place in found.places])
