@@ -304,6 +304,8 @@ def test_without_proc_lsof_finds_the_processes(tmp_path: Path, monkeypatch: pyte
     assert processes.find_processes_using(path) == []
     with open_in_other_process(path, "select * from sessions") as pid:
         assert processes.find_processes_using(path) == [pid]
+        monkeypatch.setattr(processes, "_FILES_AT_ONCE", 1)
+        assert processes.find_users([path, tmp_path]) == {path: [pid], tmp_path: []}
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Refused, match="Install lsof"):
         processes.find_processes_using(path)
