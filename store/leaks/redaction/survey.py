@@ -56,9 +56,11 @@ _SELECT_NEWEST = "select key from sessions where source = ? and relation is null
 _FIELDS = {
     "entries.parts": "parts",
     "entries.text": "text",
+    "facts.foreign_text": "fact",
     "facts.text": "fact",
     "notes.text": "note",
     "sessions.agent_title": "title",
+    "sessions.first_prompt": "title",
     "sessions.own_title": "title",
     "sessions.system_prompt": "system prompt",
     "summaries.text": "summary",
