@@ -32,6 +32,8 @@ _DISCORD = "Discord developer documentation"
 _SOURCEGRAPH = "Sourcegraph, internal/accesstoken, which generates them"
 _FLY = "Fly.io, the macaroon library, format.go"
 _VERCEL = "Vercel changelog, new token formats"
+_BUILDKITE = "Buildkite documentation, platform/security/tokens"
+_NETLIFY = "Netlify, change to the authentication token format"
 _STRIPE = "Stripe documentation, API keys"
 _SQUARE = "Square developer documentation, access tokens"
 _SHOPIFY = "Shopify changelog, prefixes of access tokens and secrets"
@@ -149,7 +151,11 @@ _CLOUDS = (
     token("fly-macaroon", "fm2_{padded:100+}", _FLY),
     token("fly-permission-macaroon", "fm1r_{padded:100+}", _FLY),
     token("fly-discharge-macaroon", "fm1a_{padded:100+}", _FLY),
-    token("netlify-token", "nfp_{base62:36-44}", "Netlify documentation, personal access tokens"),
+    token("netlify-token", "nfp_{base62:36}", _NETLIFY),
+    token("netlify-cli-token", "nfc_{base62:36}", _NETLIFY),
+    token("netlify-oauth-token", "nfo_{base62:36}", _NETLIFY),
+    token("netlify-app-token", "nfu_{base62:36}", _NETLIFY),
+    token("netlify-build-token", "nfb_{base62:36}", _NETLIFY),
     named("vercel-token", "vercel", "{base62:24}", "Vercel documentation, access tokens"),
     token("vercel-personal-token", "vcp_{base62:24+}", _VERCEL, LIKELY),
     token("vercel-integration-token", "vci_{base62:24+}", _VERCEL, LIKELY),
@@ -339,7 +345,10 @@ _PACKAGES_AND_BUILDS = (
     named("codecov-token", "codecov", "{uuid}", "Codecov documentation, upload tokens"),
     token("circleci-personal-token", "CCIPAT_{base62:22}_{hex:40}", "CircleCI changelog, token format"),
     token("circleci-project-token", "CCIPRJ_{base62:22}_{hex:40}", "CircleCI changelog, token format"),
-    token("buildkite-user-token", "bkua_{hex:40}", "Buildkite documentation, API access tokens"),
+    token("buildkite-user-token", "bkua_{dotted:40-80}", _BUILDKITE),
+    token("buildkite-agent-session-token", "bkaa_{dotted:60-120}", _BUILDKITE),
+    token("buildkite-agent-job-token", "bkaj_eyJ{dotted:100+}", _BUILDKITE),
+    token("buildkite-agent-registration-token", "bkar_{dotted:40-120}", _BUILDKITE),
     named("travis-token", "travis", "{base62:22}", "Travis CI documentation, API tokens"),
     named("jenkins-token", "jenkins", "11{hex:32}", "Jenkins documentation, API tokens"),
     token("octopus-key", "API-{upper36:26-32}", "Octopus Deploy documentation, API keys", LIKELY),
@@ -396,7 +405,7 @@ _DATA_AND_OBSERVABILITY = (
 )
 
 _WORKPLACE = (
-    token("notion-token", "ntn_{base62:46}", "Notion developer documentation, integration tokens"),
+    token("notion-token", "ntn_{base62:40-60}", "Notion developer documentation, integration tokens"),
     token("notion-legacy-token", "secret_{base62:43}", "Notion developer documentation, integration tokens"),
     token("linear-key", "lin_api_{base62:40}", "Linear developer documentation, API keys"),
     token("linear-oauth-token", "lin_oauth_{hex:64}", "Linear developer documentation, OAuth"),

@@ -35,6 +35,12 @@ def test_every_rule_finds_its_example_in_a_sentence_and_in_json() -> None:
             assert [match.tier for match in found] == [rule.tier], text
 
 
+def test_a_token_of_buildkite_may_begin_with_the_number_of_its_organisation() -> None:
+    body = "4f6ccde8c73e26244d73" + "c5a77c91c242c0c818ce"
+    for token in (f"bkua_{body}", f"bkua_MTA.{body}"):
+        assert [(match.rule, match.end) for match in SCANNER.scan(token)] == [("buildkite-user-token", len(token))]
+
+
 def test_every_rule_names_its_source_and_has_keywords_in_lower_case() -> None:
     for rule in RULES:
         assert len(rule.source) >= 5, rule.id
