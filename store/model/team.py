@@ -165,6 +165,8 @@ class TeamStatus:
     "Is true if the database cannot tell members apart. None if the server was not asked."
     is_plain: bool = False
     "Is true if the server can read and search what is said in shared sessions."
+    requests: int = 0
+    "Counts what members ask for and nobody has answered."
 
 
 @dataclass(frozen=True, slots=True)

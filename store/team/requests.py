@@ -76,6 +76,10 @@ class Requests:
                 requests.append(request)
         return requests
 
+    def list_open(self) -> list[TeamRequest]:
+        """Return the requests to this machine that are not answered."""
+        return [request for request in self.list_all() if not request.is_own and request.state == "open"]
+
     def _read(self, share: ShareRow, wanted: Json, answer: Json) -> TeamRequest | None:
         own = self._team.read_membership()
         is_own = share.machine == own.machine

@@ -155,6 +155,7 @@ class Team:
             tuple(reason for (reason,) in self._store.rows(_SELECT_REFUSED)),
             shares_role,
             bool(membership.is_plain),
+            len(self.requests.list_open()),
         )
 
     def _count(self, sql: str, *values: str) -> int:

@@ -46,6 +46,7 @@ def ask(anna: Store, ben: Store, turn: int | None = None) -> str:
     (request,) = anna.team.requests.list_all()
     assert (request.asker, request.session, request.turn, request.state) == ("ben", "s1", turn, "open")
     assert request.reason == "I have the same animal"
+    assert (anna.team.status().requests, ben.team.status().requests) == (1, 0)
     return request.number
 
 
@@ -61,6 +62,7 @@ def test_one_turn_is_approved_and_taken_back(members: tuple[Store, Store, Store]
     assert cleo.sessions.newest() == []
     assert cleo.team.requests.list_all() == []
     assert [request.state for request in ben.team.requests.list_all()] == ["approved"]
+    assert anna.team.status().requests == 0
     anna.team.unshare(shared)
     sync_all(anna, ben)
     assert ben.sessions.newest() == []

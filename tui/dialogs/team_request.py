@@ -67,8 +67,7 @@ def open_requests(screen: Screen[Any], store: Store) -> None:
     """Show what members ask for, one request after the other, and answer."""
 
     def load() -> list[tuple[TeamRequest, str]]:
-        requests = [one for one in store.team.requests.list_all() if not one.is_own and one.state == "open"]
-        return [(request, _describe(store, request)) for request in requests]
+        return [(request, _describe(store, request)) for request in store.team.requests.list_open()]
 
     def settle(item: tuple[TeamRequest, str], choice: str) -> str:
         request, _ = item

@@ -118,6 +118,8 @@ def _write_status(result: TeamStatus) -> None:
         output.write(f"{format_count(result.waiting, 'change')} not sent yet.")
     if result.conflicts:
         output.write(f"{format_count(result.conflicts, 'conflict')}. Run `backscroll team conflicts`.")
+    if result.requests:
+        output.write(f"{format_count(result.requests, 'request')}. Run `backscroll team requests`.")
     for share in result.held:
         output.write(TerminalText("not sent", "bad"), f"  {share.session_id}: {share.held}")
     for reason in result.refused:

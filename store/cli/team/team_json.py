@@ -18,7 +18,7 @@ from store.model.team import (
 
 def status_to_json(status: TeamStatus) -> JsonObject:
     return select_fields(
-        status, "locator", "name", "machine", "joined_at", "shared", "received", "waiting", "conflicts"
+        status, "locator", "name", "machine", "joined_at", "shared", "received", "waiting", "conflicts", "requests"
     ) | {
         "shared_role": status.shares_role,
         "plain": status.is_plain,
