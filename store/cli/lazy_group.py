@@ -63,6 +63,8 @@ class LazyGroup(DefaultGroup):
         try:
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:  # it only knows the commands that are loaded
+            if error.command_name.startswith("-"):
+                raise click.NoSuchOption(error.command_name, ctx=ctx) from None
             names = self.list_commands(ctx)
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
 

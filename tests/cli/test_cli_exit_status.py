@@ -219,6 +219,7 @@ def test_every_command_explains_itself(cli: CommandLine, name: str) -> None:
         (["secrets", "lisst"], 2, "No such command 'lisst'. Did you mean list? Try `backscroll secrets -h`."),
         (["list", "--limt", "3"], 2, "No such option '--limt'. Did you mean --limit? Try `backscroll list -h`."),
         (["zzzzzz"], 2, "No such command 'zzzzzz'. Try `backscroll -h`."),
+        (["-x"], 2, "No such option '-x'. Try `backscroll -h`."),
         (["/nonexistent"], 3, "No such file or folder: /nonexistent."),
         (["nonexistent.jsonl"], 3, "No such file or folder: nonexistent.jsonl."),
         (["~/nonexistent"], 3, "No such file or folder: ~/nonexistent."),
