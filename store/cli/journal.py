@@ -18,8 +18,11 @@ from store.cli.options import (
 from store.cli.output import Span, TerminalText, format_age, format_count
 from store.cli.secrets import passphrase_stdin_option, run_with_unlock
 from store.edits.diff import ColumnDiff, diff_foreign_rows, diff_own_rows, list_added_and_removed_rows, list_locators
+from store.edits.labels import label_edits
+from store.edits.wording import column_label, edit_label, readable_value, report_undo, row_label
 from store.model.knowledge import Edit
 from store.store import Store
+from store.text.sentences import tidy_sentences
 
 _MAX_NAMED_ROWS = 3
 """Limits how many added or removed rows of a foreign table are named; beyond it, only their number is shown."""
@@ -64,7 +67,7 @@ def undo(store: Store, edit: int | None, with_later: bool, passphrase_stdin: boo
         return store.journal.undo_all([edit, *(later.id for later in store.journal.list_dependent_edits(edit))])
 
     for undone in run_with_unlock(store, undo_edits, passphrase_stdin):
-        output.notify(f"Undone: edit {undone.id} ({undone.kind}).")
+        output.notify(tidy_sentences(report_undo(undone, label_edits(store, [undone]))))
         if undone.is_redaction:
             _follow_undone_redaction(store)
 
@@ -88,11 +91,10 @@ def write_edits(edits: list[Edit]) -> None:
 
 
 def _format_headline(edit: Edit) -> list[Span]:
-    kind = f"{edit.kind} {edit.undoes}" if edit.undoes is not None else edit.kind
     pieces: list[Span] = [
         TerminalText(str(edit.id), "name"),
         "  ",
-        TerminalText(kind, "title"),
+        TerminalText(edit_label(edit), "title"),
         TerminalText("  " + format_age(edit.at), "quiet"),
     ]
     if edit.session_ids:
@@ -111,19 +113,17 @@ def _format_headline(edit: Edit) -> list[Span]:
 
 def _format_change(change: ColumnDiff) -> Iterator[list[Span]]:
     """Format a short value on one line, and text with line breaks as a diff."""
-    label = TerminalText(f"{_row_label(change)}{change.column}: ", "quiet")
-    if "\n" in change.old or "\n" in change.new:
+    row = " ".join(filter(None, [change.sign, row_label(change)]))
+    if change.is_key:
+        yield [TerminalText(row, "quiet")]
+        return
+    label = TerminalText(f"{', '.join(filter(None, [row, column_label(change.column)]))}: ", "quiet")
+    old, new = (readable_value(change, value) for value in (change.old, change.new))
+    if "\n" in old or "\n" in new:
         yield [label]
-        yield from _format_unified_diff(change.old, change.new)
+        yield from _format_unified_diff(old, new)
     else:
-        yield [label, *_format_inline_change(change.old, change.new)]
-
-
-def _row_label(change: ColumnDiff) -> str:
-    """Name the row of a change, unless it is the row of the session."""
-    if change.table == "sessions":
-        return ""
-    return " ".join(filter(None, [change.sign, change.table, change.key])) + " "
+        yield [label, *_format_inline_change(old, new)]
 
 
 def _format_write_back(edit: Edit) -> Iterator[list[Span]]:

@@ -99,7 +99,7 @@ def read_side(store: Store, reference: str) -> Side:
 
 
 def _name_session(session: Session) -> str:
-    return one_line(session.title or session.id, _MAX_TITLE)
+    return one_line(session.plain_title or session.id, _MAX_TITLE)
 
 
 def _read_place(store: Store, place: re.Match[str]) -> Side:

@@ -17,6 +17,9 @@ from store.text.validate import serialize
 SEARCH_TABLE = "search"
 """Names saved searches in a diff. They are rows of the table `meta`, which people need not know."""
 
+_BOOKKEEPING_TABLE = "memory_blocks"
+"""Says what was written into memory files. The files themselves are among the changes, too."""
+
 _HIDDEN_IN_UPDATES = {"updated_at"}
 _HIDDEN_IN_FULL_ROWS = {"id", "key", "session", "current", "created_at", "updated_at"}
 """Columns that do not matter to a reader of the journal."""
@@ -34,6 +37,11 @@ class ColumnDiff(NamedTuple):
     old: str
     new: str
 
+    @property
+    def is_key(self) -> bool:
+        """True for the name of an added or removed row, e.g. a tag, which its key says already."""
+        return bool(self.sign) and self.column == "name" and (self.new or self.old) == self.key
+
 
 class AddedOrRemovedRows(NamedTuple):
     """Lists rows that were added to or removed from a table of a foreign store."""
@@ -46,7 +54,7 @@ class AddedOrRemovedRows(NamedTuple):
 def diff_own_rows(edit: Edit) -> Iterator[ColumnDiff]:
     """Yield the changes of the rows in our own store."""
     for change in edit.changes:
-        if change.table != FOREIGN_TABLE:
+        if change.table not in (FOREIGN_TABLE, _BOOKKEEPING_TABLE):
             shown = _show_saved_search(change)
             yield from _diff_columns(shown, _format_key(shown.key))
 
@@ -118,7 +126,8 @@ def _diff_columns(change: Change, key: str) -> Iterator[ColumnDiff]:
     sign: Literal["+", "-", ""] = "+" if change.before is None else "-" if change.after is None else ""
     for name in dict.fromkeys([*before, *after]):
         old, new = format_value(before.get(name)), format_value(after.get(name))
-        if old != new and name not in (_HIDDEN_IN_FULL_ROWS if is_full_row else _HIDDEN_IN_UPDATES):
+        is_hidden = name in (_HIDDEN_IN_FULL_ROWS if is_full_row else _HIDDEN_IN_UPDATES)
+        if old != new and not is_hidden and (change.table, name) != ("fact_proposals", "fact"):
             yield ColumnDiff(change.table, key, sign, name, old, new)
 
 

@@ -222,7 +222,19 @@ class Journal:
             self._store.rows("select key, id from sessions where key in (select value from json_each(?))", sessions)
         )
         session_ids = tuple(ids_by_key[key] for key in decode(sessions) if key in ids_by_key)
-        return Edit(edit_id, kind, at, session_ids, _parse_changes(row), undoes, undone_by, bool(blanked), author)
+        undone_kind, is_redo = self._find_undone_kind(undoes)
+        changes = _parse_changes(row)
+        return Edit(
+            edit_id, kind, at, session_ids, changes, undoes, undone_by, bool(blanked), author, undone_kind, is_redo
+        )
+
+    def _find_undone_kind(self, undone: int | None) -> tuple[str, bool]:
+        """Return the kind of the edit that an undo reversed, and whether it is done again by that."""
+        kind, is_redo = "", True
+        while undone is not None:
+            kind, undone = self._store.row("select kind, undoes from edits where id = ?", undone)
+            is_redo = not is_redo
+        return kind, bool(kind) and is_redo
 
     # ── undo ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -153,6 +153,10 @@ class Edit:
     "Is true when a purge removed the values of this edit."
     author: str = ""
     "Is the member of the team who made it elsewhere. Is empty for one's own edits."
+    undone_kind: str = ""
+    "Is the kind of the edit that an undo reversed, or of the one at the beginning of a chain of undos."
+    is_redo: bool = False
+    "Is true for the undo of an undo: what was undone is in force again."
 
     @property
     def is_redaction(self) -> bool:
@@ -167,6 +171,8 @@ class EditLabels(NamedTuple):
     "Holds the titles of sessions by session id."
     facts: dict[int, str]
     "Holds the current texts of facts, or their beginnings, by fact id."
+    rows: dict[tuple[str, Any], str] = {}  # noqa: RUF012 (a tuple's field, never written to)
+    "Holds the texts of proposals and the rules of leaks, by table and key."
     summaries: dict[int, str] = {}  # noqa: RUF012 (a tuple's field, never written to)
     "Holds the full texts of summary versions by key, if they were requested."
 

@@ -5,6 +5,7 @@ These types are separate from `store.model.entry`, because the first screen of t
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Literal, NamedTuple, TypedDict
 
@@ -26,6 +27,13 @@ GLOBAL_SCOPE = "global"
 
 TEAM_SCOPE = "team"
 """Is the scope of a fact that every agent may know, on the machines of the whole team."""
+
+_INLINE_MARKDOWN = re.compile(r"^#{1,6} +|\*\*([^*]{1,200})\*\*|`([^`]{1,200})`")
+"""Matches what Markdown adds to the words of a title: the signs of a heading, of bold text and of code."""
+
+
+def strip_markdown(title: str) -> str:
+    return _INLINE_MARKDOWN.sub(lambda found: found[1] or found[2] or "", title)
 
 
 class Session(NamedTuple):
@@ -93,10 +101,15 @@ class Session(NamedTuple):
     def title(self) -> str:
         return self.own_title or self.agent_title or self.first_prompt
 
+    @property
+    def plain_title(self) -> str:
+        """The title as a person reads it: one that an agent wrote, or a prompt, is shown without Markdown signs."""
+        return self.own_title or strip_markdown(self.agent_title or self.first_prompt)
+
     def describe(self, agent: str) -> str:
         """Return the title. A session without a title and without turns is named by its agent and day."""
         if self.title or self.turns or self.depth == "text":
-            return self.title
+            return self.plain_title
         try:
             day = datetime.fromisoformat(self.created_at).astimezone()
         except (ValueError, OverflowError):

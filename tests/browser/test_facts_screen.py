@@ -148,7 +148,7 @@ async def test_each_added_line_is_a_fact(world: Store) -> None:
         await write_in_dialog(one, "  ")
         await one.wait_for_text("The text is empty")
         await one.press("escape", "u")
-        await one.wait_for_text("3 of 200 lines", "Undone: fact added")
+        await one.wait_for_text("3 of 200 lines", "Undone: new fact")
 
 
 async def test_a_fact_is_added_in_the_scope_that_is_shown(world: Store) -> None:

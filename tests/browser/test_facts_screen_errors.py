@@ -183,7 +183,7 @@ async def test_a_fact_of_another_program_names_it_and_is_written_back(kiso: Writ
         await one.wait_for_text("Written back", "Kiso: Deploys")
         assert theirs(kiso) == ["Uses Rust"]
         await one.press("u")
-        await one.wait_for_text("Undone: written back", "not written back")
+        await one.wait_for_text("Undone: writing", "not written back")
         assert theirs(kiso) == ["Uses Go"]
 
 

@@ -113,12 +113,12 @@ async def test_the_current_edit_is_undone_and_dimmed(filled_store: Store, sessio
         await one.press("down")
         await one.wait_for_text("title: Mine")
         await one.press("u")
-        await one.wait_for_text("5 edits", "undone by 5", "undo of 3", "Undone: title changed “Mine”")
+        await one.wait_for_text("5 edits", "undone · Mine", "undone: title changed", "Undone: title “Mine” of “Fix the")
         assert title(filled_store, session) == ""
         await one.press("u")
         await one.wait_for_text("Edit 3 is already undone. Undo edit 5")
         await one.press("home", "u")
-        await one.wait_for_text("6 edits", "undo of 5")
+        await one.wait_for_text("6 edits", "redone: title changed", "Done again: title of “Mine”")
         assert title(filled_store, session) == "Mine"
 
 
@@ -131,9 +131,7 @@ async def test_dependent_edits_are_shown_before_an_undo(filled_store: Store, ses
         await one.wait_for_text("Edits 4 and 5 depend on it.")
         await one.press("u")
         await one.wait_until(lambda: isinstance(one.pilot.app.screen, ConfirmDialog))
-        await one.wait_for_text(
-            "Undo all of these, newest first?", "4  title changed “two”", "5  title changed “three”"
-        )
+        await one.wait_for_text("Undo all of these, newest first?", "4  title “two” of “three”", "5  title of “three”")
         await one.press("n")
         assert title(filled_store, session) == "three"
         await one.press("u")
@@ -175,9 +173,9 @@ async def test_a_purged_edit_cannot_be_undone(filled_store: Store, session: Sess
 
 def test_undoing_the_newest_edit_describes_it(filled_store: Store, session: Session) -> None:
     filled_store.sessions.set_title(session, "Mine")
-    assert undo_newest(filled_store) == "Undone: title changed “Mine”, in Fix the flaky upload test."
-    assert undo_newest(filled_store).startswith("Undone: summary written “The upload test was flaky.”")
-    assert undo_newest(filled_store) == "Undone: pinned, in Fix the flaky upload test."
+    assert undo_newest(filled_store) == "Undone: title “Mine” of “Fix the flaky upload test”."
+    assert undo_newest(filled_store) == "Undone: summary of “Fix the flaky upload test”."
+    assert undo_newest(filled_store) == "Undone: pinning “Fix the flaky upload test”."
     assert undo_newest(filled_store) == NOTHING_TO_UNDO
 
 
@@ -188,10 +186,10 @@ def test_undoing_an_edit_of_a_saved_search_names_it(store: Store) -> None:
     saved.rename("bash", "bash-errors")
     saved.delete(["bash-errors"])
     assert [undo_newest(store) for _ in range(4)] == [
-        "Undone: deleted the search @bash-errors.",
-        "Undone: renamed the search @bash → @bash-errors.",
-        "Undone: pinned the search @bash.",
-        "Undone: saved the search @bash.",
+        "Undone: deleting the search @bash-errors.",
+        "Undone: renaming the search @bash → @bash-errors.",
+        "Undone: pinning the search @bash.",
+        "Undone: saving the search @bash.",
     ]
 
 

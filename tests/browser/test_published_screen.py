@@ -149,7 +149,7 @@ async def test_a_file_is_published_with_a_completed_name(store: Store, session: 
         await one.wait_for_text("Published may.csv. Press u to undo.", "4 bytes", "· 2 ·")
         assert store.published.list_published(session)[0].path == str(folder / "charts" / "may.csv")
         await one.press("u")
-        await one.wait_for_text("Undone: file published", "12 bytes", "· 1 ·")
+        await one.wait_for_text("Undone: publishing the file", "12 bytes", "· 1 ·")
 
 
 async def test_a_refused_file_is_explained_and_nothing_typed_is_lost(
@@ -177,7 +177,7 @@ async def test_unpublishing_keeps_the_file_and_undo_restores_the_same_id(
         await one.wait_for_text("Unpublished report.txt. Press u to undo.", "No published files.")
         assert (folder / "report.txt").exists()
         await one.press("u")
-        await one.wait_for_text("Undone: file unpublished", file.id)
+        await one.wait_for_text("Undone: unpublishing the file", file.id)
         assert store.published.list_published() == [file]
 
 

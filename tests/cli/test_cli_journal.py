@@ -51,16 +51,16 @@ def test_log_shows_before_and_after(cli: CommandLine) -> None:
     untag, removed_line, tag, added_line, title, changed_line = [
         line.strip() for line in cli("log", "--limit", "3").lines
     ]
-    assert (untag.split()[:2], removed_line) == (["4", "untag"], "- tags red name: red")
-    assert (tag.split()[:2], added_line) == (["3", "tag"], "+ tags red name: red")
-    assert (title.split()[:2], changed_line) == (["2", "title"], "own_title: Old → New")
+    assert (untag.split()[:2], removed_line) == (["4", "untagged"], "- tag red")
+    assert (tag.split()[:2], added_line) == (["3", "tagged"], "+ tag red")
+    assert (title.split()[:3], changed_line) == (["2", "title", "changed"], "title: Old → New")
 
 
 def test_log_shows_long_texts_line_by_line(cli: CommandLine) -> None:
     cli("title", "telegram", "same\nold\nsame again")
     cli("title", "telegram", "same\nnew\nsame again")
     lines = [line[4:] for line in cli("log", "--limit", "1").lines[1:]]
-    assert lines == ["own_title: ", " same", "-old", "+new", " same again"]
+    assert lines == ["title: ", " same", "-old", "+new", " same again"]
 
 
 def test_undo_by_number_and_of_nothing(cli: CommandLine, store: Store) -> None:
@@ -81,8 +81,8 @@ def test_undo_with_later_also_undoes_dependent_edits(cli: CommandLine, store: St
     assert cli("undo", "1").status == 1
     assert cli("undo", "--with-later").status == 2
     assert cli("undo", "1", "--with-later").err.splitlines() == [
-        "Undone: edit 2 (title).",
-        "Undone: edit 1 (title).",
+        "Undone: title “two” of “Fix the upload”.",
+        "Undone: title “one” of “Fix the upload”.",
     ]
     assert store.sessions.get(NAME).own_title == ""
 

@@ -12,6 +12,7 @@ from store.edits.labels import find_fact_origins
 from store.model.knowledge import Fact, FactOrigin
 from store.store import Store
 from tui.render.fact_lines import (
+    FactColumns,
     FactRow,
     render_consolidation,
     render_fact_history,
@@ -25,15 +26,25 @@ FOREIGN = replace(FACT, foreign_place="kiso:@12ab/facts:1", foreign_text="Uses F
 
 
 def render_row(fact_row: FactRow, width: int = 110) -> str:
-    return render_fact_row(fact_row, NOW, width, with_scope=True).plain
+    columns = FactColumns.measure([fact_row], with_scope=True)
+    return render_fact_row(fact_row, NOW, width, columns, with_scope=True).plain
 
 
 def test_a_row_shows_the_fact_its_category_its_origin_and_its_age() -> None:
     assert render_row(FactRow(FACT, FactOrigin())).split() == "Uses FastAPI. stack by hand 3d".split()
     learned = FactRow(FACT, FactOrigin("telegram:648", "A very long title of a conversation with a bot", 12))
-    assert render_row(learned).rstrip().endswith(", turn 12      3d")
+    assert render_row(learned).rstrip().endswith(", turn 12       3d")
     assert "retired" in render_row(FactRow(replace(FACT, retired_at=time_ago()), FactOrigin()))
     assert "app shop · by hand" in render_row(FactRow(replace(FACT, scope="app:shop"), FactOrigin()))
+
+
+def test_a_text_uses_the_room_that_other_columns_leave() -> None:
+    text = "The staging database is read-only on Fridays."
+    fact_row = FactRow(replace(FACT, text=text, category=""), FactOrigin())
+    assert text in render_row(fact_row, 78)
+    wide = replace(FACT, text="Short.", category="")
+    learned = FactRow(wide, FactOrigin("x", "A very long title of a conversation with a bot", 12))
+    assert "A very long title of a conversation with a bot, turn 12" in render_row(learned, 80)
 
 
 def test_a_foreign_fact_names_its_program_and_whether_it_was_written_back() -> None:
@@ -58,8 +69,8 @@ def test_history_shows_older_texts_and_the_original_turn(store: Store) -> None:
     )
     lines = [part.content.plain for part in rows]
     assert lines[0] == "Uses FastAPI."
-    assert any("restored   undo of" in line for line in lines)
-    assert any("retired   undone by" in line for line in lines)
+    assert any("restored   undone: fact retired" in line for line in lines)
+    assert any("retired   undone" in line for line in lines)
     assert any("“Uses Flask.” → “Uses FastAPI.”, category none → stack" in line for line in lines)
     assert any("learned from Fix the flaky upload test, turn 1: “The retry ran" in line for line in lines)
     assert {part.entry for part in rows} == {None, "claude:e0741090#3"}
@@ -69,7 +80,8 @@ def test_history_shows_older_texts_and_the_original_turn(store: Store) -> None:
 def test_every_line_fits_and_no_control_character_survives(width: int) -> None:
     fact = replace(FACT, text=HOSTILE, category=HOSTILE, scope=f"app:{HOSTILE}")
     fact_row = FactRow(fact, FactOrigin("x", HOSTILE, 3, HOSTILE))
-    rendered = render_fact_row(fact_row, NOW, width, marked=True, with_scope=True)
+    columns = FactColumns.measure([fact_row], with_scope=True)
+    rendered = render_fact_row(fact_row, NOW, width, columns, marked=True, with_scope=True)
     assert rendered.cell_length <= width
     assert_harmless(rendered)
     for part in render_fact_history(fact_row, [], NOW, width):

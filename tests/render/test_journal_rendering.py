@@ -11,11 +11,12 @@ from textual.content import Content
 from write_back_roundtrip import WriteBackCase
 
 from store.edits.labels import label_edit, label_edits
+from store.edits.wording import describe_edit, edit_label, report_undo
 from store.model.knowledge import Edit
 from store.store import Store
 from tui.render.journal_lines import (
+    JournalColumns,
     build_edit_row,
-    describe_edit,
     describe_later_edits,
     render_edit_page,
     render_edit_row,
@@ -39,12 +40,17 @@ def render_page(store: Store, edit: Edit) -> list[str]:
     return [line.plain for line in render_edit_page(edit, label_edit(store, edit), later, NOW)]
 
 
+def render_row(store: Store, edit: Edit, width: int = 100) -> Content:
+    row = build_edit_row(edit, label_edits(store, [edit]))
+    return render_edit_row(row, NOW, width, JournalColumns.measure([row]))
+
+
 def test_a_title_is_shown_before_and_after(world: Store) -> None:
     session = world.sessions.get("claude:e0741090")
     world.sessions.set_title(session, "Mine")
     world.sessions.set_title(session, "Better")
     edit = newest_edit(world)
-    assert describe_edit(edit, label_edits(world, [edit])) == "title changed “Better”, in Better"
+    assert describe_edit(edit, label_edits(world, [edit])) == "title of “Better”"
     assert "  title: Mine → Better" in render_page(world, edit)
     first = world.journal.list_edits(limit=2)[1]
     assert f"Edit {edit.id} depends on it." in render_page(world, first)
@@ -54,7 +60,7 @@ def test_a_retired_fact_is_described_by_its_text(world: Store) -> None:
     (fact,) = world.facts.learn("CI runs on Jenkins.").facts
     world.facts.retire(fact.id)
     edit = newest_edit(world)
-    assert describe_edit(edit, label_edits(world, [edit])) == "fact retired “CI runs on Jenkins.”"
+    assert describe_edit(edit, label_edits(world, [edit])) == "retiring the fact “CI runs on Jenkins.”"
     assert "  retired: no → yes" in render_page(world, edit)
 
 
@@ -80,7 +86,7 @@ def test_a_secret_is_shown_only_by_its_name_and_version(world: Store) -> None:
     world.secrets.set(session, "API_KEY", "second-value")
     edit = newest_edit(world)
     lines = "\n".join(render_page(world, edit))
-    assert describe_edit(edit, label_edits(world, [edit])).startswith("secret set “API_KEY”")
+    assert describe_edit(edit, label_edits(world, [edit])).startswith("value of the secret “API_KEY” in “Fix the")
     assert "secret API_KEY, version 2" in lines
     assert "value" not in lines
 
@@ -102,9 +108,8 @@ def test_an_undone_edit_names_its_undo(world: Store) -> None:
     world.journal.undo()
     undo = newest_edit(world)
     pinned = world.journal.get(pinned.id)
-    names = label_edits(world, [pinned, undo])
-    assert f"undone by {undo.id}" in render_edit_row(build_edit_row(pinned, names), NOW, 100).plain
-    assert build_edit_row(undo, names).label == f"undo of {pinned.id}"
+    assert "  undone  " in render_row(world, pinned).plain
+    assert edit_label(undo) == "undone: pinned"
     assert any(line.startswith("Undone by edit") for line in render_page(world, pinned))
 
 
@@ -122,7 +127,7 @@ def test_a_row_fits_any_width(world: Store, width: int) -> None:
     world.sessions.set_title(session, HOSTILE)
     world.notes.tag([session], ["日本語" * 20])
     for edit in world.journal.list_edits():
-        line = render_edit_row(build_edit_row(edit, label_edits(world, [edit])), NOW, width)
+        line = render_row(world, edit, width)
         assert line.cell_length <= width
         assert_harmless(line)
 
@@ -134,6 +139,33 @@ def test_control_characters_are_shown_as_symbols(world: Store) -> None:
         for line in render_edit_page(edit, label_edits(world, [edit]), [], NOW):
             for part in line.wrap(80):
                 assert_harmless(part)
+
+
+def test_the_columns_of_short_texts_leave_room_for_long_ones(world: Store) -> None:
+    title = "The sessions of the whole week, with a long title"
+    world.sessions.set_title(world.sessions.get("codex:0199aa"), title)
+    world.sessions.pin([world.sessions.get("codex:0199aa")])
+    assert f"pinned  {title}" in render_row(world, newest_edit(world), 78).plain
+    world.facts.learn("The staging database is read-only on Fridays.")
+    assert "The staging database is read-only on Fridays." in render_row(world, newest_edit(world), 85).plain
+
+
+def test_an_undo_says_what_it_undid_and_what_was_done_again(world: Store) -> None:
+    world.facts.learn("Uses FastAPI")
+    first = newest_edit(world)
+    world.journal.undo()
+    undo = newest_edit(world)
+    world.journal.undo(undo.id)
+    redo = newest_edit(world)
+    assert [edit_label(edit) for edit in (first, undo, redo)] == [
+        "fact added",
+        "undone: fact added",
+        "redone: fact added",
+    ]
+    names = label_edits(world, [first, undo, redo])
+    assert report_undo(first, names) == "Undone: new fact “Uses FastAPI”."
+    assert report_undo(undo, names) == "Done again: new fact “Uses FastAPI”."
+    assert report_undo(redo, names) == "Undone: new fact “Uses FastAPI”."
 
 
 def test_a_filter_finds_what_is_shown(world: Store) -> None:

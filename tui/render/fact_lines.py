@@ -9,14 +9,24 @@ from typing import NamedTuple
 
 from textual.content import Content
 
+from store.edits.wording import edit_label
 from store.formats.file_changes import ChangedLine
 from store.model.knowledge import Change, Edit, Fact, FactOrigin
 from store.model.session import GLOBAL_SCOPE
 from store.text.sanitize import cell_width, expand_tabs, one_line, sanitize
 from tui.render import glyphs
-from tui.render.journal_lines import edit_label
 from tui.render.line_diff import DiffLine, render_diff_lines
-from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age, format_count
+from tui.render.styles import (
+    FAINT,
+    MUTED,
+    STRONG,
+    StyledText,
+    build_content,
+    fill_cells,
+    format_age,
+    format_count,
+    share_room,
+)
 from tui.render.viewport import HangingLine, Viewport
 
 ALL_SCOPES = ""
@@ -34,7 +44,7 @@ _DISPUTED: list[StyledText] = [
     ("   ~ to choose", FAINT),
 ]
 _STORE_IDENTITY = re.compile(r"(?:@[\w-]+)?:@[0-9a-f]+\Z")
-_MAX_CATEGORY_CELLS, _AGE_CELLS, _NARROW_WIDTH = 12, 8, 60
+_MAX_CATEGORY_CELLS, _AGE_CELLS, _GAP_CELLS, _NARROW_WIDTH = 12, 8, 2, 60
 
 
 class FactRow(NamedTuple):
@@ -102,25 +112,47 @@ def render_facts_heading(lines: int, limit: int, scope: str, shown: int, known: 
     return build_content(pieces)
 
 
+class FactColumns(NamedTuple):
+    """Holds the widths of the columns."""
+
+    text: int = 0
+    category: int = 0
+    origin: int = 0
+
+    @classmethod
+    def measure(cls, rows: Sequence[FactRow], *, with_scope: bool) -> FactColumns:
+        """Return the widths that show every cell in full, up to a limit."""
+        cells = [
+            (row.fact.text, one_line(row.fact.category, _MAX_CATEGORY_CELLS), _origin_cell(row, 200, with_scope))
+            for row in rows
+        ]
+        return cls(*(max(map(cell_width, column)) for column in zip(*cells, strict=True)))
+
+    def fit(self, width: int) -> FactColumns:
+        """Return the widths in a list of this width. What one column does not need goes to the others."""
+        category = min(self.category, width // 6)
+        room = width - 2 - (category and category + _GAP_CELLS) - _AGE_CELLS - 1
+        origin = 0 if width < _NARROW_WIDTH else share_room(room - _GAP_CELLS, self.origin, self.text)
+        return FactColumns(max(room - (origin and origin + _GAP_CELLS), 1), category, origin)
+
+
 def render_fact_row(
-    row: FactRow, now: datetime, width: int, *, marked: bool = False, with_scope: bool = False
+    row: FactRow, now: datetime, width: int, widths: FactColumns, *, marked: bool = False, with_scope: bool = False
 ) -> Content:
-    fact = row.fact
+    """Render `Project uses FastAPI.  project  from Fix the flaky upload test, turn 3   4d`."""
+    fact, columns = row.fact, widths.fit(width)
     is_retired = fact.retired_at is not None
-    category_width = min(_MAX_CATEGORY_CELLS, width // 6)
-    origin_width = 0 if width < _NARROW_WIDTH else min(max(width // 3 - 2, 16), 44)
-    text_width = max(width - 2 - category_width - origin_width - _AGE_CELLS - 4, 1)
-    text = one_line(fact.text, text_width)
-    category = one_line(fact.category, category_width)
-    origin = _origin_cell(row, origin_width, with_scope)
-    style = "$text-warning" if row.needs_write_back else FAINT
+    gap = " " * _GAP_CELLS
     pieces: list[StyledText] = [
         (f"{glyphs.SELECTED} " if marked else "  ", "$text-accent"),
-        (text + " " * (text_width - cell_width(text) + 2), f"{FAINT} strike" if is_retired else ""),
-        (category + " " * (category_width - cell_width(category) + 2), FAINT if is_retired else "$text-secondary"),
-        (origin + " " * (origin_width - cell_width(origin)), style),
-        (f"{'retired' if is_retired else format_age(fact.updated_at, now):>{_AGE_CELLS}}", FAINT),
+        (fill_cells(fact.text, columns.text), f"{FAINT} strike" if is_retired else ""),
     ]
+    if columns.category:
+        pieces.append((gap + fill_cells(fact.category, columns.category), FAINT if is_retired else "$text-secondary"))
+    if columns.origin:
+        origin = _origin_cell(row, columns.origin, with_scope)
+        pieces.append((gap + fill_cells(origin, columns.origin), "$text-warning" if row.needs_write_back else FAINT))
+    pieces.append((f"{'retired' if is_retired else format_age(fact.updated_at, now):>{_AGE_CELLS + 1}}", FAINT))
     return build_content(pieces).truncate(width)
 
 
@@ -247,7 +279,7 @@ def _describe_change(edit: Edit, change: Change) -> list[StyledText]:
     if edit.kind in ("merge facts", "consolidate facts", "write-back") or edit.undoes is not None:
         pieces += [(f"   {edit_label(edit)}", FAINT)]
     if edit.undone_by is not None:
-        pieces += [(f"   undone by {edit.undone_by}", FAINT)]
+        pieces += [("   undone", FAINT)]
     return [(f"{one_line(edit.author, 60)}: ", ""), *pieces] if edit.author else pieces
 
 

@@ -79,6 +79,18 @@ def plain_text(line: Iterable[StyledText]) -> str:
     return "".join(text for text, _ in line)
 
 
+def fill_cells(text: str, cells: int) -> str:
+    """Return a text on one line that is exactly this wide."""
+    line = one_line(text, cells) if cells else ""
+    return line + " " * (cells - cell_width(line))
+
+
+def share_room(room: int, needed: int, other: int) -> int:
+    """Return the width of a column beside another one: what it needs, but at most two fifths of the room, unless the
+    other one needs less than the rest."""
+    return max(min(needed, max(room * 2 // 5, room - other)), 0)
+
+
 def fit_line(line: StyledLine, width: int) -> StyledLine:
     """Truncate a line to a width in cells."""
     room = width
@@ -141,14 +153,9 @@ def agent_badge(source: str) -> Badge:
 MAX_TITLE_CHARACTERS = 10_000
 """Limits what is shown of a title, because every key may show it again."""
 
-_INLINE_MARKDOWN = re.compile(r"^#{1,6} +|\*\*([^*]{1,200})\*\*|`([^`]{1,200})`")
-"""Matches what Markdown adds to the words of a title: the signs of a heading, of bold text and of code."""
-
 
 def session_title(session: Session) -> str:
-    """Return the title as a person reads it: one that an agent wrote, or a prompt, is shown without Markdown signs."""
-    title = (session.describe(sources.source_label(session.source)) or session.id)[:MAX_TITLE_CHARACTERS]
-    return title if session.own_title else _INLINE_MARKDOWN.sub(lambda found: found[1] or found[2] or "", title)
+    return (session.describe(sources.source_label(session.source)) or session.id)[:MAX_TITLE_CHARACTERS]
 
 
 def session_location(session: Session) -> str:

@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from store.database.cancel import cancel_when
 from store.edits.labels import label_edit, label_edits
+from store.edits.wording import describe_edit, report_undo
 from store.errors import NothingToUndo
 from store.model.knowledge import Edit
 from store.model.session import entry_id
@@ -21,9 +22,7 @@ from tui.messages import DataMessage
 from tui.render.journal_lines import (
     EditRow,
     build_edit_row,
-    describe_edit,
     describe_later_edits,
-    edit_label,
     render_edit_page,
     render_journal_heading,
 )
@@ -56,7 +55,7 @@ def undo_newest(store: Store) -> str:
         edit = store.journal.undo()
     except NothingToUndo:
         return NOTHING_TO_UNDO
-    return f"Undone: {describe_edit(edit, label_edits(store, [edit]))}."
+    return report_undo(edit, label_edits(store, [edit]))
 
 
 WIDE_WIDTH = 120
@@ -107,6 +106,7 @@ class JournalScreen(FilteredTableScreen):
         """Says that later edits must be undone first."""
 
         edit: Edit
+        name: str
         later: list[Edit]
         text: str
 
@@ -170,6 +170,7 @@ class JournalScreen(FilteredTableScreen):
         text = "No edits match." if words else "No edits yet."
         self.empty_message.update(Content.styled(text, MUTED))
         self.table.show(found)
+        self.query_one(EditColumns).refresh()
 
     @on(EditTable.Highlighted)
     def _select_edit(self, chosen: EditTable.Highlighted) -> None:
@@ -217,7 +218,7 @@ class JournalScreen(FilteredTableScreen):
         if (line := self._selected_line) is None:
             return
         if line.undone_by is not None:
-            text = f"Edit {line.id} is already undone. Undo edit {line.undone_by} to restore it."
+            text = f"Edit {line.id} is already undone. Undo edit {line.undone_by} to do it again."
             self.notify(text, timeout=4, markup=False)
         else:
             self._undo_in_thread(line.id)
@@ -231,7 +232,7 @@ class JournalScreen(FilteredTableScreen):
             names = label_edits(self._store, edits)
             text = "\n".join(f"{edit.id}  {describe_edit(edit, names)}" for edit in edits[-MAX_NAMED_EDITS:])
             text = f"{len(edits) - MAX_NAMED_EDITS:,} more, then\n{text}" if len(edits) > MAX_NAMED_EDITS else text
-            self.post_message(self.UndoBlocked(edits[-1], later, text))
+            self.post_message(self.UndoBlocked(edits[-1], describe_edit(edits[-1], names), later, text))
         else:
             self._notify_undone([journal.undo(number)])
 
@@ -241,7 +242,7 @@ class JournalScreen(FilteredTableScreen):
 
         numbers = [refused.edit.id, *(edit.id for edit in refused.later)]
         text = f"{describe_later_edits(refused.later)} Undo all of these, newest first?\n\n{refused.text}"
-        title = f"Undo edit {refused.edit.id}, {edit_label(refused.edit)}"
+        title = f"Undo edit {refused.edit.id}: {refused.name}"
 
         def go_on(sure: bool | None) -> None:
             if sure:
@@ -255,8 +256,8 @@ class JournalScreen(FilteredTableScreen):
 
     def _notify_undone(self, undone: Sequence[Edit]) -> None:
         names = label_edits(self._store, undone)
-        text = "Undone: " + "; ".join(describe_edit(edit, names) for edit in undone[-3:]) + "."
-        more = f" And {len(undone) - 3:,} more." if len(undone) > 3 else ""
+        text = "\n".join(report_undo(edit, names) for edit in undone[-3:])
+        more = f"\nAnd {len(undone) - 3:,} more." if len(undone) > 3 else ""
         self.app.call_from_thread(self.notify, text + more, timeout=4, markup=False)
         self.app.call_from_thread(self.load)
 

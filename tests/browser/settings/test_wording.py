@@ -10,13 +10,15 @@ from tui.privacy.secret_value import MASK
 
 
 async def test_an_undone_edit_ends_with_one_full_stop(filled_store: Store) -> None:
-    filled_store.sessions.set_title(filled_store.sessions.get("claude:e0741090"), "Mend it.")
+    session = filled_store.sessions.get("claude:e0741090")
+    filled_store.sessions.set_title(session, "Mend it.")
+    filled_store.sessions.archive([session])
     async with make_browser(filled_store).run_test(notifications=True) as pilot:
-        await wait_for_text(pilot, "6 sessions", "Mend it.")
+        await wait_for_text(pilot, "5 sessions", "1 archived")
         await pilot.press("u")
         await wait_until(pilot, lambda: pilot.app._notifications)
         (notice,) = [str(one.message) for one in pilot.app._notifications]
-        assert notice.startswith("Undone: title changed “Mend it.”")
+        assert notice == "Undone: archiving “Mend it.”"
         assert ".." not in notice
 
 

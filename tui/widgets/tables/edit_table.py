@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from tui.messages import DataMessage
-from tui.render.journal_lines import EditRow, render_edit_row, render_journal_columns
+from tui.render.journal_lines import EditRow, JournalColumns, render_edit_row, render_journal_columns
 from tui.widgets.cursor_view import CursorView
 
 
@@ -28,11 +28,13 @@ class EditTable(CursorView):
         super().__init__()
         self.now = now
         self._edits: Sequence[EditRow] = ()
+        self.columns = JournalColumns()
 
     def show(self, edits: Sequence[EditRow]) -> None:
         """Show edits. The cursor stays on its edit if that is still listed."""
         current = self.selected.id if self.selected else None
         self._edits = edits
+        self.columns = JournalColumns.measure(edits)
         self.replace_lines(len(edits), next((index for index, edit in enumerate(edits) if edit.id == current), 0))
 
     @property
@@ -40,7 +42,7 @@ class EditTable(CursorView):
         return self._edits[self.cursor] if self.cursor < len(self._edits) else None
 
     def render_row(self, index: int, width: int) -> Content:
-        return render_edit_row(self._edits[index], self.now, width)
+        return render_edit_row(self._edits[index], self.now, width, self.columns)
 
     def handle_cursor_moved(self) -> None:
         self.post_message(self.Highlighted(self.selected, self.cursor + self.page.height >= len(self._edits)))
@@ -63,4 +65,4 @@ class EditColumns(Static):
         self._table = table
 
     def render(self) -> Content:
-        return Content.assemble(" ", render_journal_columns(self._table.text_width))
+        return Content.assemble(" ", render_journal_columns(self._table.columns, self._table.text_width))

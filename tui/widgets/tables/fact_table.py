@@ -12,7 +12,7 @@ from textual.message import Message
 
 from store.model.knowledge import Edit
 from tui.messages import DataMessage
-from tui.render.fact_lines import FactHistoryRow, FactRow, render_fact_history, render_fact_row
+from tui.render.fact_lines import FactColumns, FactHistoryRow, FactRow, render_fact_history, render_fact_row
 from tui.widgets.cursor_view import CursorView
 
 
@@ -32,6 +32,7 @@ class FactTable(CursorView):
         self.now = now
         self._facts: Sequence[FactRow] = ()
         self._with_scope = False
+        self._columns = FactColumns()
         self._marked: frozenset[int] = frozenset()
 
     def show(self, facts: Sequence[FactRow], *, with_scope: bool, focus: int | None = None) -> None:
@@ -40,6 +41,7 @@ class FactTable(CursorView):
         cursor = self.cursor
         self._facts = facts
         self._with_scope = with_scope
+        self._columns = FactColumns.measure(facts, with_scope=with_scope) if facts else FactColumns()
         self._marked &= {row.fact.id for row in facts}
         self.replace_lines(
             len(facts), next((index for index, row in enumerate(facts) if row.fact.id == fact_id), cursor)
@@ -74,7 +76,7 @@ class FactTable(CursorView):
     def render_row(self, index: int, width: int) -> Content:
         row = self._facts[index]
         marked = row.fact.id in self._marked
-        return render_fact_row(row, self.now, width, marked=marked, with_scope=self._with_scope)
+        return render_fact_row(row, self.now, width, self._columns, marked=marked, with_scope=self._with_scope)
 
     def handle_cursor_moved(self) -> None:
         self.post_message(self.Highlighted())
