@@ -9,8 +9,9 @@ import asyncio
 import signal
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -23,10 +24,11 @@ from textual.app import SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.css.query import NoMatches
-from textual.events import DescendantFocus, Event, InputEvent, Key, Paste
+from textual.events import DescendantFocus, Event, InputEvent, Key, MouseDown, Paste
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
+import store as store_package
 from store.errors import Refused, StoreError
 from store.text.sanitize import sanitize
 from store.text.sentences import tidy_sentences
@@ -49,6 +51,8 @@ from tui.workers import threaded
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from textual.actions import ActionParseResult
+    from textual.dom import DOMNode
     from textual.filter import LineFilter
     from textual.notifications import SeverityLevel
     from textual.theme import Theme
@@ -77,6 +81,20 @@ GC_IDLE_SECONDS = 0.3
 
 FULL_GC_SECONDS = 3
 """Old objects are collected only if no key was pressed and the mouse was not used for this long."""
+
+
+WAS_UPDATED = "Backscroll was updated while it was open. Quit and start it again."
+
+
+def was_updated(*, since: float) -> bool:
+    """Return whether the files of the program were replaced or removed. Screens are imported when they are opened, and
+    those of another version do not fit."""
+    folders = (Path(__file__).parent, Path(store_package.__file__ or "").parent)
+    try:
+        changes = [max(path.stat().st_ctime for path in folder.rglob("*.py")) for folder in folders]
+    except (OSError, ValueError):
+        return True
+    return max(changes) > since
 
 
 @runtime_checkable
@@ -137,6 +155,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
         is_new_store: bool = False,
     ) -> None:
         super().__init__()
+        self.started_at = self._input_at = time.time()
         self._stores = [store]
         self._worker = worker
         self._tuning = ProcessTuning()
@@ -168,6 +187,8 @@ class Backscroll(PrivateApp["ResumePlan"]):
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, self._remember_theme)
+        # A notice that is newer than the last key or click is about what changed the screen.
+        self.screen_change_signal.subscribe(self, lambda _: self.drop_notices(before=self._input_at))
         if self.settings.keymap:
             self.set_keymap(self.settings.keymap)
         if self.settings.own_keys:
@@ -189,6 +210,8 @@ class Backscroll(PrivateApp["ResumePlan"]):
         self._full_gc_timer = self.set_interval(FULL_GC_SECONDS, self._tuning.collect_old_objects)
 
     async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key | MouseDown):
+            self._input_at = time.time()
         if isinstance(event, Key) and self._worker is not None:
             self._worker.give_way(is_typing=False)
         if isinstance(event, Paste) and isinstance(self.screen, CommandPalette):
@@ -292,11 +315,37 @@ class Backscroll(PrivateApp["ResumePlan"]):
 
     def handle_error(self, error: Exception) -> bool:
         """Show what the store refuses to a worker, and go on. After the person has quit, a widget that is gone does not
-        matter, either. Any other error is a bug and ends the program."""
-        if isinstance(error, WorkerFailed) and isinstance(error.error, StoreError):
-            self.show_error(error.error)
+        matter, either. Nor is it a bug if code does not fit what was loaded before, because Backscroll was
+        updated. Any other error is a bug and ends the program."""
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if isinstance(error, WorkerFailed) and isinstance(cause, StoreError):
+            self.show_error(cause)
+            return True
+        if self._is_from_update(cause):
+            if not isinstance(error, WorkerFailed):  # the part that handles messages has ended
+                self.exit(return_code=1, message=WAS_UPDATED)
+            self.show_error(StoreError(WAS_UPDATED))
             return True
         return not self.is_running and isinstance(error, NoMatches)
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Run an action. If it needs code of another version, say so and go on."""
+        try:
+            return await super().run_action(action, default_namespace, namespaces)
+        except Exception as error:
+            if not self._is_from_update(error):
+                raise
+            self.show_error(StoreError(WAS_UPDATED))
+            return True
+
+    def _is_from_update(self, error: BaseException) -> bool:
+        is_mismatch = isinstance(error, ImportError | AttributeError | TypeError)
+        return is_mismatch and was_updated(since=self.started_at)
 
     def show_crash(self) -> None:
         """Show the traceback without the values of variables, because they contain people's conversations.

@@ -19,6 +19,7 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
+from textual.widgets._toast import ToastRack
 
 if TYPE_CHECKING:
     from textual.document._wrapped_document import WrappedDocument
@@ -51,6 +52,16 @@ class HookedApp(App[Result]):
         self._clipboard = text
         if self._driver is not None:
             self._driver.write(sequence)
+
+    def drop_notices(self, *, before: float) -> None:
+        """Remove the notices that are older than this time, except warnings and errors, also from screens below a
+        dialog. Textual offers to remove all of them, and only from the screen on top."""
+        for notice in list(self._notifications):
+            if notice.severity == "information" and notice.raised_at < before:
+                self._unnotify(notice, refresh=False)
+        for screen in self.screen_stack:
+            for rack in screen.query(ToastRack):
+                rack.show(self._notifications)
 
     def write_to_terminal(self, sequence: str) -> None:
         """Send a control sequence to the terminal. Textual offers only the bell."""

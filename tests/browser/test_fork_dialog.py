@@ -72,7 +72,7 @@ async def asked(store: Store, *keys: str, size: tuple[int, int] = (100, 30)) -> 
 async def test_a_fork_is_created_and_the_list_goes_to_it(store: Store, parent: Session) -> None:
     async with asked(store) as pilot:
         await wait_for_text(
-            pilot, "Fork at turn 2", "under Paint the shop. The original does not change.", "contains turns 1 to 2."
+            pilot, "Fork at turn 2", "under “Paint the shop”. The original does not change.", "contains turns 1 to 2."
         )
         assert pilot.app.screen.query_one(TextArea).text == "And the door?"
         assert "f5" not in screen_text(pilot)

@@ -33,6 +33,7 @@ from write_back_roundtrip import WriteBackCase
 
 from store.store import Store
 from tui.app import Backscroll
+from tui.dialogs.share import EVERYBODY, ShareDialog
 from tui.screens.browser.screen import BrowserScreen
 from tui.screens.conversation import ConversationPane
 from tui.screens.picker import PickerScreen
@@ -238,6 +239,19 @@ def test_passphrase(snap_compare: Compare, confided: Store, size: Size) -> None:
     confided.secrets.drop_key()
     asked = after(*SECRETS, ["r"], "Unlock the secrets", [*"open"], "••••")
     assert snap_compare(make_browser(confided), terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_share(snap_compare: Compare, world: Store, size: Size) -> None:
+    """The dialog is opened without a team, which would need a server."""
+
+    async def share(pilot: Pilot[Any]) -> None:
+        await after(*LIST)(pilot)
+        note = "Names, separated with commas, or “everybody”. Trusted: ben."
+        pilot.app.push_screen(ShareDialog("Share Fix the flaky upload test with", EVERYBODY, note=note))
+        await after("Trusted: ben.")(pilot)
+
+    assert snap_compare(make_browser(world), terminal_size=size, run_before=share)
 
 
 @SIZES

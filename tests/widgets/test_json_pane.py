@@ -309,7 +309,7 @@ async def test_a_large_record_works_like_a_small_one() -> None:
 
 async def test_a_record_nested_too_deeply_is_shown_as_text_with_a_notice() -> None:
     async with show_record(b"[" * 100_000 + b"]" * 100_000) as pilot:
-        await wait_for_text(pilot, "shown as text.")
+        await wait_for_text(pilot, "nested too deeply")
         assert "[[[[[[" in screen_text(pilot)
         assert cursor_path(pilot) == "line 1"
 

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.dialogs.layout import DIALOG_CSS
+from tui.dialogs.layout import DIALOG_CSS, HELP_BINDING
 from tui.render.styles import MUTED, STRONG, render_message
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.text_view import AutoHeightText
@@ -41,6 +41,8 @@ class ChoiceDialog(ModalScreen[str | None]):
     }
     """
     )
+
+    BINDINGS: ClassVar[list[BindingType]] = [HELP_BINDING]
 
     def __init__(self, title: str, text: str, lines: Sequence[Content] = ()) -> None:
         super().__init__()

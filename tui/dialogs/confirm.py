@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.dialogs.layout import DIALOG_CSS
+from tui.dialogs.layout import DIALOG_CSS, HELP_BINDING
 from tui.render.styles import STRONG, render_message
 from tui.widgets.key_hints import KeyHintBar
 
@@ -22,6 +22,7 @@ class ConfirmDialog(ModalScreen[bool]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes", id="confirm.yes", tooltip="Confirm"),
         Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no", tooltip="Close without changes"),
+        HELP_BINDING,
     ]
 
     def __init__(self, title: str, text: str) -> None:

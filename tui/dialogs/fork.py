@@ -106,8 +106,8 @@ class ForkDialog(MultilineDialog):
 
     def _build_note(self) -> Content:
         title = one_line(session_title(self._fork_point.session), MAX_TITLE_CHARACTERS)
-        ending = ". The original does not change."
-        return Content.assemble(("Creates a new session under ", MUTED), (title, ""), (ending, MUTED))
+        ending = "”. The original does not change."
+        return Content.assemble(("Creates a new session under “", MUTED), (title, ""), (ending, MUTED))
 
     @on(TextArea.Changed)
     def _update_ending(self) -> None:

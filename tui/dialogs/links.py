@@ -96,6 +96,7 @@ class LinkDialog(ModalScreen[bool]):
         Binding("y", "dismiss(True)", "Open", id="address.open", tooltip="Open the address, or the file"),
         Binding("c", "copy", "Copy", id="address.copy", tooltip="Copy the address, or the path"),
         Binding("n,escape,q", "dismiss(False)", "Cancel", id="address.close", tooltip="Close without opening it"),
+        HELP_BINDING,
     ]
 
     def __init__(

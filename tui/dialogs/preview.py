@@ -14,11 +14,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.errors import ChangedMeanwhile, StoreError
-from tui.dialogs.layout import PREVIEW_CSS
+from tui.dialogs.layout import HELP_BINDING, PREVIEW_CSS
 from tui.messages import DataMessage
 from tui.render.styles import ERROR, MUTED, STRONG, render_message
 from tui.render.viewport import RenderedLine
-from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.key_hints import HintChange, KeyHintBar
 from tui.widgets.text_view import AutoHeightText
 from tui.workers import threaded
 
@@ -33,7 +33,8 @@ class PreviewDialog(ModalScreen[bool]):
     DEFAULT_CSS = "PreviewDialog {" + PREVIEW_CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y,enter", "do", "Apply", id="showing.do", tooltip="Apply these changes"),
-        Binding("n,escape,q", "dismiss(False)", "Cancel", id="showing.leave", tooltip="Close without changes"),
+        Binding("escape,n,q", "dismiss(False)", "Cancel", id="showing.leave", tooltip="Close without changes"),
+        HELP_BINDING,
     ]
 
     text = query_one(AutoHeightText)
@@ -83,6 +84,12 @@ class PreviewDialog(ModalScreen[bool]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._can_apply if action == "do" else super().check_action(action, parameters)
+
+    def change_hint(self, binding: Binding) -> HintChange | None:
+        """Name the way out by what it does: if there is nothing to apply, there is nothing to cancel, either."""
+        if binding.id == "showing.leave" and not self._can_apply:
+            return HintChange("Close", "main")
+        return None
 
     def action_do(self) -> None:
         self.show_error("")

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from store.errors import StoreError
-from tui.dialogs.layout import PREVIEW_CSS
+from tui.dialogs.layout import HELP_BINDING, PREVIEW_CSS
 from tui.messages import DataMessage
 from tui.render.redaction_lines import render_redaction_progress, render_redaction_report
 from tui.render.styles import ERROR, MUTED, STRONG, render_message
@@ -40,6 +40,7 @@ class RedactionDialog(ModalScreen[bool]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "run", "Do it", id="redaction.run", tooltip="Change all these places"),
         Binding("escape,q,n", "leave", "Close", id="redaction.leave", tooltip="Stop, or close"),
+        HELP_BINDING,
     ]
 
     app: Backscroll

@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.search.list_rows import Grouping, Order, SessionListOptions
+from tui.dialogs.layout import HELP_BINDING
 from tui.messages import DataMessage
 from tui.render import glyphs
 from tui.render.styles import FAINT, MUTED, STRONG
@@ -89,6 +90,7 @@ class SessionOrderDialog(ModalScreen[SessionListOptions | None]):
             )
             for n, item in enumerate(CHOICES)
         ),
+        HELP_BINDING,
     ]
 
     menu = query_one(OrderMenu)

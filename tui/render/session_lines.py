@@ -23,7 +23,7 @@ from store.search.list_rows import (
 )
 from store.search.sql import EXPIRING_WINDOW
 from store.sources import source_label
-from store.text.sanitize import ELLIPSIS, cell_width, one_line, sanitize
+from store.text.sanitize import ELLIPSIS, cell_width, one_line, sanitize, truncate
 from store.text.tags import format_tag
 from tui.render import glyphs
 from tui.render.styles import (
@@ -288,3 +288,11 @@ def format_day(day: str, now: datetime) -> str:
 def abbreviate_home(path: str) -> str:
     home = expanduser("~").rstrip("/")
     return f"~{path.removeprefix(home)}" if home and f"{path}/".startswith(f"{home}/") else path
+
+
+def shorten_path(path: str, width: int) -> str:
+    """Return a path that is at most this wide. Its first folders are left out, because its end says more."""
+    path = one_line(path)
+    while cell_width(path) > width and "/" in path.removeprefix("…/"):
+        path = f"…/{path.removeprefix('…/').partition('/')[2]}"
+    return truncate(path, width)

@@ -15,6 +15,7 @@ from textual.widgets import Static
 from store.errors import BadValue
 from store.model.entry import Attachment, Entry
 from store.text.validate import decode
+from tui.dialogs.layout import HELP_BINDING
 from tui.messages import DataMessage
 from tui.render.picture import find_pictures, render_picture
 from tui.render.styles import MUTED
@@ -43,6 +44,7 @@ class PictureScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q", "dismiss(None)", "Close", id="picture.close", tooltip="Back to the conversation"),
+        HELP_BINDING,
     ]
 
     class PictureRendered(DataMessage):

@@ -59,4 +59,6 @@ class SearchScreen(StoreScreen[Result]):
         return super().check_action(action, parameters)
 
     def action_search(self) -> None:
+        """Go to the search box with its text selected, so that typing replaces it, as in the find bar."""
         self.set_focus(self.bar.query_input)
+        self.bar.query_input.select_all()

@@ -49,7 +49,7 @@ class SessionListScreen(SearchScreen[Result]):
         self.session_list.restore_order()
         self.session_list.show_first_rows()
         self.handle_first_rows()
-        self.call_after_refresh(self.session_list.load, keep_cursor=True)
+        self.call_after_refresh(lambda: self.session_list.load(keep_cursor=self.keeps_cursor))
         self.call_after_refresh(self.session_list.load_saved_searches)
 
     def on_unmount(self) -> None:

@@ -40,6 +40,9 @@ PLACEHOLDER = "words, or agent: tool: cwd: tag: is:error after:3d …"
 QUERY_GAP = 5
 """The cells between the program's name and the query: a gap, the slash and a blank."""
 
+MAX_WARNING_LINES = 5
+"""Limits the lines of a warning about the query."""
+
 LETTERS = "letters"
 
 PAGE_OF_RESULTS = 10
@@ -305,6 +308,11 @@ class TopBar(Horizontal):
             height: 1;
             text-wrap: nowrap;
             text-overflow: ellipsis;
+
+            &.-long {
+                height: 1fr;
+                text-wrap: wrap;
+            }
         }
     }
     """
@@ -336,6 +344,7 @@ class TopBar(Horizontal):
         self._warning = ""
         self._is_typing = True
         self._explanation_is_due = False
+        self._explanation_lines = 1
 
     def on_mount(self) -> None:
         self._explain_timer = self.set_interval(EXPLAIN_DELAY, self._explain_query, pause=True)
@@ -513,10 +522,16 @@ class TopBar(Horizontal):
         self._indent_explanation()
 
     def _indent_explanation(self) -> None:
-        """Put the explanation below the query. A long warning begins further to the left."""
-        indent = cell_width(self._shown_name) + QUERY_GAP
-        if self._warning:
-            indent = max(0, min(indent, self.content_size.width - cell_width(self._warning)))
+        """Put the explanation below the query. A long warning begins further to the left, and takes several lines."""
+        indent, width = cell_width(self._shown_name) + QUERY_GAP, self.content_size.width
+        lines = 1
+        if self._warning and width:
+            indent = max(0, min(indent, width - cell_width(self._warning)))
+            lines = min(len(Content(self._warning).wrap(width - indent)), MAX_WARNING_LINES)
         below = self.query_one("#below")
         if below.styles.padding.left != indent:
             below.styles.padding = (0, 0, 0, indent)
+        if lines != self._explanation_lines:
+            self._explanation_lines = lines
+            self.query_one("#explanation").set_class(lines > 1, "-long")
+            below.styles.height, self.styles.height = lines, lines + 1

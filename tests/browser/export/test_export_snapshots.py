@@ -15,3 +15,10 @@ def test_export_dialog(snap_compare: Compare, store: Store, size: Size) -> None:
     add_session(store, "s1", time_ago(hours=1), prompt, answer)
     steps = after("Why does it fail?", ["enter"], "The key.", ["W"], "## Turn 1", ["s"], "markdown · turn 1")
     assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)
+
+
+@SIZES
+def test_the_path_of_an_export(snap_compare: Compare, store: Store, size: Size) -> None:
+    add_session(store, "s1", time_ago(hours=1), prompt_entry("Why does it fail?", time_ago(hours=1)))
+    steps = after("Why does it fail?", ["W"], "## Turn 1", ["enter"], "Write the export to", "why-does-it-fail")
+    assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)

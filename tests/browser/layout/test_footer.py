@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 from browser_driver import contrast_ratio, make_browser, screen_text, session_list, wait_for_text, wait_until
+from textual.binding import Binding
+from textual.content import Content
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
 from store.model.entry import NewEntry, Text, Tokens
 from store.store import Store
+from tui.dialogs.preview import PreviewDialog
+from tui.palette import all_bindings
 
 
 def last_line(pilot: Pilot[object]) -> str:
@@ -125,7 +130,7 @@ async def test_dialogs_offer_help(filled_store: Store, keys: list[str], shown: s
 
 @pytest.mark.parametrize(
     ("keys", "hints"),
-    [(["o"], "↵ Choose  esc Close"), (["enter", "a"], "↵ Open  esc Close"), (["question_mark"], "esc Close")],
+    [(["o"], "↵ Choose  esc Close  ? Keys"), (["enter", "a"], "↵ Open  esc Close"), (["question_mark"], "esc Close")],
 )
 async def test_a_page_above_the_browser_shows_its_own_keys(filled_store: Store, keys: list[str], hints: str) -> None:
     async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
@@ -149,3 +154,43 @@ async def test_why_there_is_no_record_is_shown_whole(filled_store: Store) -> Non
         await wait_for_text(
             pilot, "This entry was added with the Python library, so there is no record of an", "agent."
         )
+
+
+async def test_the_keys_of_a_found_conversation_say_which_match_it_is(filled_store: Store) -> None:
+    session = filled_store.sessions.get("claude:e0741090")
+    filled_store.chains.append(
+        session.key, [NewEntry(role="assistant", parts=(Text(f"Word {n} zanzibar."),)) for n in range(3)]
+    )
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        await pilot.press("slash", *"zanzibar", "down", "enter")
+        await wait_for_text(pilot, "n Match 3 of 3")
+        await pilot.press("N")
+        await wait_for_text(pilot, "n Match 2 of 3")
+        await pilot.press("home")
+        await wait_for_text(pilot, "n Next of 3 matches")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "match" not in last_line(pilot).lower())
+
+
+async def test_a_preview_with_nothing_to_apply_is_closed(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        pilot.app.push_screen(PreviewDialog("Nothing to do", lambda: ([Content("Nothing.")], False), lambda: None))
+        await wait_for_text(pilot, "Nothing.", "esc Close  ? Keys")
+        assert last_line(pilot).split() == ["esc", "Close", "?", "Keys"]
+
+
+def test_every_dialog_without_a_field_shows_its_keys() -> None:
+    """A letter is typed into a field, so that `?` cannot be a key there."""
+    with_field = ("TextDialog", "SearchesDialog", "ToolCallPickerDialog")
+    list(all_bindings())  # imports all dialogs
+    classes: list[type[object]] = [ModalScreen]
+    while classes:
+        dialog = classes.pop()
+        classes += dialog.__subclasses__()
+        has_field = any(parent.__name__ in with_field for parent in dialog.__mro__)
+        if dialog.__module__.startswith("tui.") and not has_field and not dialog.__subclasses__():
+            bindings = [binding for parent in dialog.__mro__ for binding in parent.__dict__.get("BINDINGS", ())]
+            keys = [key.key for key in Binding.make_bindings(bindings)]
+            assert "question_mark" in keys, dialog.__name__

@@ -231,7 +231,7 @@ async def test_decisions_are_kept_and_can_be_undone(leaky: Store) -> None:
         await pilot.press(*"test account", "enter")
         await wait_for_text(pilot, "2 open, 2 certain · 1 closed", "Ignored: test account")
         await pilot.press("u")
-        await wait_for_text(pilot, "3 open", "Undone: leak ignored")
+        await wait_for_text(pilot, "3 open", "Undone: ignoring the leak")
         await pilot.press("r")
         await wait_for_text(pilot, "2 open", "Rotated ")
         await pilot.press("r")
@@ -267,7 +267,7 @@ async def test_a_scan_shows_what_was_found_and_what_was_not_looked_into(store: S
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await wait_for_text(pilot, "Use AKIA")
         await pilot.press("exclamation_mark")
-        await wait_for_text(pilot, "Not scanned yet: 1 session and 2 files. Press s to scan.", "Nothing is known yet.")
+        await wait_for_text(pilot, "Not scanned yet: 1 session and 2 files. Press s to scan.", "No leaks found so far.")
         await pilot.press("s")
         await wait_for_text(pilot, "1 open, 1 certain", "Scanned 1 session and 1 file.", "Not looked into: 1 file.")
         await pilot.press("n")

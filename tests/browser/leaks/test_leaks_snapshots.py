@@ -9,7 +9,7 @@ from store.model.leak import Leak
 from store.store import Store
 
 from test_leaks_screen import add_leaky_sessions, scan  # isort: skip
-from test_screen_snapshots import SIZES, Compare, Size, after  # isort: skip
+from test_screen_snapshots import SIZES, Compare, Size, after, long_ago  # isort: skip
 
 
 @pytest.fixture
@@ -37,4 +37,13 @@ def test_turn_with_hidden_leaks(snap_compare: Compare, store: Store, leaks: dict
 @SIZES
 def test_redaction_preview(snap_compare: Compare, store: Store, leaks: dict[str, Leak], size: Size) -> None:
     steps = after("Deploy with", ["exclamation_mark"], "2 open, 2 certain", ["X"], "Redact 2 certain leaks?", "Records")
+    assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)
+
+
+@SIZES
+def test_redactions(snap_compare: Compare, store: Store, leaks: dict[str, Leak], size: Size) -> None:
+    for _ in store.leaks.redactions.begin([leak.fingerprint for leak in leaks.values()]).steps():
+        pass
+    long_ago(store, "redactions set at")
+    steps = after("Deploy with", ["exclamation_mark"], "redacted", ["D"], "Redactions · 1 redaction", "3 values")
     assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)

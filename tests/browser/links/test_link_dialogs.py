@@ -158,7 +158,7 @@ async def test_in_the_list_a_session_must_be_opened_first(store: Store, folder: 
     async with make_browser(store).run_test(size=WIDE, notifications=True) as pilot:
         await wait_for_text(pilot, "1 session", "Links")
         await pilot.press("O")
-        await wait_for_text(pilot, "Open the session first.")
+        await wait_for_text(pilot, "This key works in the conversation.")
 
 
 async def test_an_item_without_links_says_so(store: Store, folder: Path) -> None:

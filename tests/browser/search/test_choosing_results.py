@@ -165,3 +165,13 @@ def test_keys_in_one_write_reach_their_targets(tmp_path: Path) -> None:
         terminal.wait_for_text("3 found")
         terminal.press(f"{down}{down}\rI")
         terminal.wait_for_text("Session card")
+
+
+async def test_typing_replaces_the_query_that_is_in_the_box(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
+        await pilot.press("slash", *"upload", "enter", "slash", *"bracket")
+        query_input = pilot.app.screen.query_one(QueryInput)
+        await wait_until(pilot, lambda: query_input.value == "bracket")
+        await pilot.press("enter", "slash", "end", *"s")
+        await wait_until(pilot, lambda: query_input.value == "brackets")

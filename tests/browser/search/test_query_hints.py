@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from browser_driver import make_browser, resize_terminal, screen_text, wait_for_text, wait_until
+from textual.content import Content
 from textual.pilot import Pilot
 
 from store.search.query import STATES
@@ -94,12 +95,11 @@ async def test_the_beginning_of_a_saved_name_gives_no_hint(filled_store: Store) 
 
 
 @pytest.mark.parametrize("width", [80, 140])
-async def test_a_long_hint_uses_the_whole_row(filled_store: Store, width: int) -> None:
+async def test_a_long_hint_uses_the_whole_row_and_more(filled_store: Store, width: int) -> None:
     whole = f"is: has no value 'banana'. Use {', '.join(STATES)}."
     async with make_browser(filled_store).run_test(size=(width, 24)) as pilot:
         await type_query(pilot, "is:banana")
-        row = whole if len(whole) <= width - 2 else whole[: width - 3].rstrip() + "…"
-        await wait_for_text(pilot, row)
+        await wait_for_text(pilot, *(line.plain.strip() for line in Content(whole).wrap(width - 2)))
         await resize_terminal(pilot, 200, 24)
         await wait_for_text(pilot, whole)
 
@@ -111,3 +111,13 @@ async def test_the_screen_of_tool_calls_gives_the_hint_as_well(filled_store: Sto
         await wait_for_text(pilot, "1 call ·")
         await pilot.press("slash", *"is:banana")
         await wait_for_text(pilot, UNKNOWN_STATE)
+
+
+async def test_several_hints_are_shown_in_full_in_a_narrow_terminal(filled_store: Store) -> None:
+    async with make_browser(filled_store).run_test(size=(80, 24)) as pilot:
+        await type_query(pilot, "is:banana after:banana agnt:codex ")
+        await wait_for_text(pilot, "waiting, idle, ended", "is not a date", "agent:?")
+        top_bar = pilot.app.screen.query_one("TopBar")
+        assert top_bar.size.height > 2
+        await pilot.press("ctrl+u")
+        await wait_until(pilot, lambda: top_bar.size.height == 2)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from browser_driver import add_session, make_browser, screen_text, session_list, time_ago, wait_for_text, wait_until
 from textual.pilot import Pilot
+from usage_sessions import add_repeated_reads
 
-from store.model.entry import NewEntry, Text, ToolCall, ToolResult
+from store.model.entry import NewEntry, Text
 from store.model.statistics import Figures
 from store.model.usage import Usage
 from store.store import Store
@@ -328,19 +329,7 @@ async def test_a_narrow_terminal_shows_one_chart_at_a_time(used_store: Store) ->
 
 
 async def test_waste_is_listed_and_opens_its_turn(used_store: Store) -> None:
-    session = used_store.sessions.get("claude:old")
-    for number in range(3):
-        call = ToolCall(f"read{number}", "Read", {"file_path": "/src/big.py"})
-        result = ToolResult(f"read{number}", "line\n" * 4_000)
-        at = time_ago(days=5)
-        used_store.chains.append(
-            session.key,
-            [
-                NewEntry(role="user", parts=(Text(f"Look again, {number}"),), created_at=at),
-                NewEntry(role="assistant", parts=(call,), created_at=at, usage=Usage(9_000, output=5, model="big-1")),
-                NewEntry(role="tool", parts=(result,), created_at=at),
-            ],
-        )
+    add_repeated_reads(used_store)
     async with open_stats(used_store) as pilot:
         stats(pilot).table.focus()
         await pilot.press("B")

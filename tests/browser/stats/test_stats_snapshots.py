@@ -9,6 +9,7 @@ import pytest
 from browser_driver import make_browser
 from test_stats_screen import wait_until_counted
 from textual.pilot import Pilot
+from usage_sessions import add_repeated_reads
 
 from store.store import Store
 
@@ -45,6 +46,13 @@ def counted(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
 @pytest.mark.parametrize("screen", SCREENS)
 def test_stats(snap_compare: Compare, used_store: Store, screen: str, size: Size) -> None:
     assert snap_compare(make_browser(used_store), terminal_size=size, run_before=counted(*SCREENS[screen]))
+
+
+@ALL_SIZES
+def test_waste(snap_compare: Compare, used_store: Store, size: Size) -> None:
+    add_repeated_reads(used_store)
+    steps = counted("4 sessions", "Fix the test", ["percent_sign"], "API value", ["B"], "file read again")
+    assert snap_compare(make_browser(used_store), terminal_size=size, run_before=steps)
 
 
 @SIZES

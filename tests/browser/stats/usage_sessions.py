@@ -122,3 +122,20 @@ def _answer(at: str, calls: int, usage: Usage) -> NewEntry:
     return NewEntry(
         role="assistant", parts=(Text("On it."), *made[:calls]), created_at=at, model=usage.model, usage=usage
     )
+
+
+def add_repeated_reads(store: Store) -> None:
+    """Add three turns that read the same large file, which is waste."""
+    session = store.sessions.get("claude:old")
+    for number in range(3):
+        call = ToolCall(f"read{number}", "Read", {"file_path": "/src/big.py"})
+        result = ToolResult(f"read{number}", "line\n" * 4_000)
+        at = time_ago(days=5)
+        store.chains.append(
+            session.key,
+            [
+                NewEntry(role="user", parts=(Text(f"Look again, {number}"),), created_at=at),
+                NewEntry(role="assistant", parts=(call,), created_at=at, usage=Usage(9_000, output=5, model="big-1")),
+                NewEntry(role="tool", parts=(result,), created_at=at),
+            ],
+        )

@@ -8,7 +8,7 @@ from itertools import islice
 from textual.content import Content
 
 from store.formats.changed_files import CallChange, ChangedFile, SessionChanges
-from store.text.sanitize import cell_width, one_line, truncate
+from store.text.sanitize import cell_width, one_line
 from tui.render import glyphs
 from tui.render.line_diff import (
     ADDED,
@@ -19,6 +19,7 @@ from tui.render.line_diff import (
     list_diff_lines,
     render_diff_lines,
 )
+from tui.render.session_lines import shorten_path
 from tui.render.styles import FAINT, MUTED, STRONG, WARNING, StyledText, build_content, format_count, parse_time
 from tui.render.viewport import HangingLine, RenderedLine
 
@@ -57,14 +58,8 @@ def render_file_row(file: ChangedFile, width: int) -> Content:
     """Render a file with its counts at the right. The beginning of a long path is left out."""
     counts = build_content([(f" +{file.added:,}", ADDED), (f" {glyphs.REMOVED}{file.removed:,}", REMOVED)])
     room = max(width - counts.cell_length, 1)
-    path = _shorten_path(one_line(file.path) or "(no name)", room)
+    path = shorten_path(file.path or "(no name)", room)
     return (Content(path) + Content(" " * (room - cell_width(path))) + counts).truncate(width)
-
-
-def _shorten_path(path: str, width: int) -> str:
-    while cell_width(path) > width and "/" in path.removeprefix("…/"):
-        path = f"…/{path.removeprefix('…/').partition('/')[2]}"
-    return truncate(path, width)
 
 
 def render_file_changes(file: ChangedFile) -> list[list[RenderedLine]]:

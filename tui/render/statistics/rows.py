@@ -11,12 +11,13 @@ from store.model.statistics import Figures
 from store.text.sanitize import cell_width, one_line
 from tui.render.charts.inline import draw_share, draw_sparkline
 from tui.render.charts.measures import ACTIVE, CALLS, COST, ERRORS, MEASURES, TOKENS, TURNS, Measure
+from tui.render.session_lines import shorten_path
 from tui.render.statistics.figures import StatsRow, TableName, read_amount, write_amount
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, StyledText, build_content
 from tui.render.tool_call import format_duration
 
 SHARE_CELLS, SHARE_GAP_CELLS, TREND_CELLS = 12, 2, 20
-MIN_LABEL_CELLS, MAX_LABEL_CELLS = 18, 48
+MIN_LABEL_CELLS, WISHED_LABEL_CELLS, MAX_LABEL_CELLS = 18, 32, 48
 NUMBER_CELLS = {COST.key: 11, TOKENS.key: 9, TURNS.key: 8, CALLS.key: 8, ERRORS.key: 8, ACTIVE.key: 13}
 _TOOL_TITLES = ("calls", "failed", "rate", "median", "p95")
 _TOOL_CELLS = (8, 8, 8, 10, 10)
@@ -33,7 +34,11 @@ class TableLayout(NamedTuple):
     measures: Sequence[Measure]
 
     @classmethod
-    def fit(cls, table: TableName, measure: Measure, width: int, *, has_trend: bool = True) -> TableLayout:
+    def fit(
+        cls, table: TableName, measure: Measure, width: int, *, has_trend: bool = True, longest_label: int = 0
+    ) -> TableLayout:
+        """Return the columns for a width. Long labels may take the room of the last measures."""
+        min_label = min(max(longest_label + 1, MIN_LABEL_CELLS), WISHED_LABEL_CELLS)
         if table == "tool":
             room = width - sum(_TOOL_CELLS)
             share = SHARE_CELLS if room >= MIN_LABEL_CELLS + SHARE_CELLS + SHARE_GAP_CELLS else 0
@@ -41,14 +46,14 @@ class TableLayout(NamedTuple):
             return cls(table, measure, label, share, 0, ())
         # The active time of a model is not known, because a turn may use several.
         others = [other for other in MEASURES if other != measure and not (table == "model" and other is ACTIVE)]
-        shown, room = [measure], width - MIN_LABEL_CELLS - NUMBER_CELLS[measure.key] - SHARE_CELLS - SHARE_GAP_CELLS
+        shown, room = [measure], width - min_label - NUMBER_CELLS[measure.key] - SHARE_CELLS - SHARE_GAP_CELLS
         for other in others:
             if room >= NUMBER_CELLS[other.key]:
                 shown.append(other)
                 room -= NUMBER_CELLS[other.key]
         trend = TREND_CELLS if has_trend and room >= TREND_CELLS + 2 else 0
         room -= trend + 2 if trend else 0
-        label = min(MIN_LABEL_CELLS + max(room, 0), MAX_LABEL_CELLS)
+        label = min(min_label + max(room, 0), MAX_LABEL_CELLS)
         return cls(table, measure, label, SHARE_CELLS if room >= 0 else 0, trend, shown)
 
     def render_head(self) -> Content:
@@ -65,7 +70,8 @@ class TableLayout(NamedTuple):
         return build_content(pieces)
 
     def render_row(self, row: StatsRow, highest: int, width: int) -> Content:
-        label = one_line(row.label, self.label_cells - 1) or "unknown"
+        shorten = shorten_path if self.table == "folder" else one_line
+        label = shorten(row.label, self.label_cells - 1) or "unknown"
         pieces: list[StyledText] = [(label + " " * (self.label_cells - cell_width(label)), STRONG)]
         measure = CALLS if self.table == "tool" else self.measure
         if self.share_cells:

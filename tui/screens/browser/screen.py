@@ -97,6 +97,12 @@ def _session_binding(keys: str, action: str, label: str, tooltip: str, *, show: 
     return Binding(keys, action, label, id=f"session.{action}", tooltip=tooltip, show=show)
 
 
+_ITEM_KEYS = (
+    "i,F,O,J,K,x,X,e,E,n,N,v,y,Y,B,M,H,R,plus,at,number_sign,left_square_bracket,right_square_bracket,quotation_mark"
+)
+"""Are the keys of a conversation that only say in the list where they work. So they have no id there."""
+
+
 class BrowserScreen(SessionListScreen[None]):
     """Shows the sessions and the current conversation. Its parts load the list (`session_list`), edit sessions
     (`edits`), follow the sync (`live_sync`) and explain an empty list (`empty_list`)."""
@@ -154,10 +160,10 @@ class BrowserScreen(SessionListScreen[None]):
             id="session.explain",
             tooltip="Show how the cost of the session, or of this turn, came about",
         ),
-        # The conversation has these keys, too. Only an item that is read has links.
+        # The conversation has these keys, too.
         _session_binding("V", "changes", "Changes", "Show the files that the session changed"),
         _session_binding("W", "export", "Export", "Export the session, this turn or this answer to a file"),
-        _session_binding("O", "open_links", "Open link", "Open a path or an address, after the session was opened"),
+        Binding(_ITEM_KEYS, "explain_item_key", show=False),
         _pane_binding("tab", "next_pane(1)", "next", "Next pane", "Go to the pane on the right"),
         _pane_binding("shift+tab", "next_pane(-1)", "previous", "Previous pane", "Go to the pane on the left"),
         _pane_binding("1", "pane(0)", "sessions", "Sessions", "Go to the list of sessions"),
@@ -581,8 +587,8 @@ class BrowserScreen(SessionListScreen[None]):
             place = (self._selected_turn, self.conversation.selected_seq) if self.is_reading else (None, None)
             self.app.push_screen(SessionExportDialog(self._store, session, *place), report)
 
-    def action_open_links(self) -> None:
-        self.notify("Open the session first.", timeout=3, markup=False)
+    def action_explain_item_key(self) -> None:
+        self.notify("This key works in the conversation. Press Enter to go there.", timeout=3, markup=False)
 
     def action_copy_command(self) -> None:
         if (session := self.current_session) is not None:
@@ -678,7 +684,7 @@ class BrowserScreen(SessionListScreen[None]):
                 return not is_store_empty
             case "scope":
                 return self.has_class("-nothing") and not is_store_empty
-            case "changes" | "open_links" | "notes":
+            case "changes" | "explain_item_key" | "notes":
                 return self.focused is self.sessions and self.current_session is not None
             case "pane" | "next_pane" | "zoom" if not self.has_conversation:
                 return False

@@ -46,7 +46,7 @@ PROGRESS_SECONDS = 0.25
 """How often the screen says how far a scan is."""
 
 NO_LEAKS = "No leaks found."
-NOT_SCANNED = "Nothing is known yet. Press s to scan conversations and agents' files."
+NOT_SCANNED = "No leaks found so far. Press s to scan what is left."
 
 
 def _leak_binding(keys: str, action: str, label: str, tooltip: str, *, show: bool = True) -> Binding:

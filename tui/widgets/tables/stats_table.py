@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 
+from store.text.sanitize import cell_width
 from tui.render.charts.measures import CALLS, COST, Measure
 from tui.render.statistics.figures import StatsRow, TableName, read_amount
 from tui.render.statistics.rows import TableLayout
@@ -30,7 +31,7 @@ class StatsTable(CursorView):
         self._rows: Sequence[StatsRow] = ()
         self._table: TableName = "model"
         self._measure = COST
-        self._highest = 0
+        self._highest = self._longest_label = 0
 
     def show(self, rows: Sequence[StatsRow], table: TableName, measure: Measure, row_key: str) -> None:
         """Show rows, the highest amount first. The cursor goes to the row with this key, or stays on its row."""
@@ -39,6 +40,7 @@ class StatsTable(CursorView):
         counted = CALLS if table == "tool" else measure
         self._rows = sorted(rows, key=lambda row: read_amount(row.figures, counted) or 0, reverse=True)
         self._highest = max((read_amount(row.figures, counted) or 0 for row in rows), default=0)
+        self._longest_label = max((cell_width(row.label) for row in rows), default=0)
         self.line_count = len(rows)
         self.invalidate_strips()
         keys = [row.key for row in self._rows]
@@ -51,7 +53,9 @@ class StatsTable(CursorView):
     @property
     def layout_of_columns(self) -> TableLayout:
         has_trend = any(row.trend for row in self._rows)
-        return TableLayout.fit(self._table, self._measure, self.text_width, has_trend=has_trend)
+        return TableLayout.fit(
+            self._table, self._measure, self.text_width, has_trend=has_trend, longest_label=self._longest_label
+        )
 
     def render_row(self, index: int, width: int) -> Content:
         return self.layout_of_columns.render_row(self._rows[index], self._highest, width)

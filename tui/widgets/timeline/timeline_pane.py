@@ -44,7 +44,7 @@ class TimelinePane(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "find", "Find", key_display="/", id="timeline.find", tooltip="Find words in this session"),
-        Binding("escape", "drop_hits", "Clear highlight", id="timeline.drop_hits", tooltip="Clear the highlight"),
+        Binding("escape", "drop_hits", "Clear", id="timeline.drop_hits", tooltip="Clear the highlight"),
     ]
 
     TurnsRequested: TypeAlias = TimelineView.TurnsRequested

@@ -133,10 +133,13 @@ class TimelineView(CardView):
         return bool(len(self.cards)) and super().check_action(action, parameters)
 
     def change_hint(self, binding: Binding) -> HintChange | None:
-        """Show the key that copies a command while the cursor is on a call."""
+        """Show what can be done with a call first while the cursor is on one, and which of the matches it is on."""
         item = self.current_item
-        if binding.id == "timeline.copy_command" and item is not None and item.call is not None:
-            return HintChange(binding.description, "main")
+        if binding.id == "timeline.next_hit" and self._hits:
+            return HintChange(self._describe_hit(), "first")
+        is_for_calls = binding.id in ("timeline.copy_command", "timeline.inspect")
+        if is_for_calls and item is not None and item.call is not None:
+            return HintChange(binding.description, "first")
         return None
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
@@ -264,10 +267,19 @@ class TimelineView(CardView):
     def set_hits(self, hits: Sequence[EntryPosition], *, move_to_hit: bool) -> None:
         """Set the hits, and optionally move to the first hit after the cursor."""
         self._hits, self._hit_index = hits, None
+        self.refresh_bindings()
         if hits and move_to_hit:
             self._go_to_hit(bisect_left(hits, self._find_origin or self._cursor_entry_position()) % len(hits))
         else:
             self.post_message(self.HitSelected(0, len(hits)))
+
+    def _describe_hit(self) -> str:
+        """Return which match the cursor is on, e.g. `Match 2 of 5`, or only how many there are."""
+        position = self._cursor_entry_position()
+        number = bisect_left(self._hits, position) if self._hit_index is None else self._hit_index
+        is_on_hit = self._hit_index is not None or (number < len(self._hits) and self._hits[number] == position)
+        count = len(self._hits)
+        return f"Match {number + 1:,} of {count:,}" if is_on_hit else f"Next of {count:,} matches"
 
     def begin_find(self) -> None:
         """Remember the cursor, so that each letter typed searches from the same place."""
@@ -301,6 +313,7 @@ class TimelineView(CardView):
         if index is not None:
             self.move_to_item(index, lambda items: self.find_item(index, items, seq))
         self._hit_index = number
+        self.refresh_bindings()
         self.post_message(self.HitSelected(number + 1, len(self._hits)))
 
     def find_item(self, turn: int, items: Sequence[TimelineItem], seq: int) -> int | None:
