@@ -212,6 +212,18 @@ def test_sub_agents_travel_with_their_session(open_member: OpenMember) -> None:
     assert ben.sessions.newest() == []
 
 
+def test_a_fork_arrives_as_a_fork_in_whatever_order_both_are_shared(open_member: OpenMember) -> None:
+    anna, ben = open_member("anna"), open_member("ben")
+    trust_all(anna, ben)
+    parent = add_session(anna)
+    for _ in range(4):
+        anna.team.share(anna.sessions.fork(parent, 1))
+    anna.team.share(parent)
+    sync_all(anna, ben)
+    forks = ben.sessions.children(shared_id(ben, anna))
+    assert [fork.relation for fork in forks] == ["fork"] * 4
+
+
 def test_leaving_withdraws_and_removes_everything(open_member: OpenMember) -> None:
     anna, ben = open_member("anna"), open_member("ben")
     trust_all(anna, ben)
