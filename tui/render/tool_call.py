@@ -20,7 +20,7 @@ from tui.render.timeline_items import TimelineItem
 from tui.render.viewport import RenderedLine, Viewport, prefix_lines, to_display_text
 
 MAX_COUNTED_CHARACTERS = 100_000
-"""Limits the arguments whose changed lines are counted by the thread that paints."""
+"""Limits the arguments that the thread that paints looks into."""
 
 DEFAULT_RESULT_LINES = 30
 """The number of lines of a result that are shown at first."""
@@ -61,6 +61,8 @@ _SECONDS_IN_A_MINUTE = 60
 def render_call_line(item: TimelineItem, viewport: Viewport, *, is_open: bool) -> Content:
     """Render `⚙ Bash  pytest -q tests/test_upload.py      2.1 s  ✗ exit 1`."""
     call = item.call
+    if call is not None and _is_large(call.arguments):
+        leave_to_other_process()
     name = one_line(item.label, MAX_NAME_CELLS) or "unnamed tool"
     status, style = _render_status(call)
     duration = format_call_duration(call.duration_ms if call else None, item.is_parallel)
@@ -76,8 +78,6 @@ def render_call_line(item: TimelineItem, viewport: Viewport, *, is_open: bool) -
     has_arguments = call is not None and item.kind != "result"
     subject = describe_call(call.name, call.arguments) if call and has_arguments else describe_arguments(item.text)
     head.append((one_line(_relative_path(subject, viewport.cwd), room), MUTED))
-    if call is not None and _is_large(call.arguments):
-        leave_to_other_process()
     if call is not None and (changed := count_changed_lines(call.name, call.arguments)):
         head += [(f"  +{changed[0]}", "$text-success"), (f" {glyphs.REMOVED}{changed[1]}", "$text-error")]
     start = viewport.apply_highlight(build_content(head)).truncate(room, ellipsis=True)
