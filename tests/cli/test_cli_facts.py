@@ -120,7 +120,7 @@ def test_facts_are_edited_and_retired_and_remember_it(cli: CommandLine) -> None:
     history = cli("facts", "history", "1", "--json").json["history"]
     assert [edit["kind"] for edit in history] == ["learn", "edit fact", "retire fact"]
     assert all(edit.keys() == EDIT for edit in history)
-    assert "facts 1 text: Uses Flask. → Uses FastAPI." in cli("facts", "history", "1").out
+    assert "fact 1, text: Uses Flask. → Uses FastAPI." in cli("facts", "history", "1").out
     for args in (["edit", "9", "x"], ["retire", "9"], ["history", "9"]):
         assert cli("facts", *args).status == 1
     assert cli("facts", "retire", "x").status == 2

@@ -60,8 +60,8 @@ def test_the_log_shows_a_saved_search_without_its_json(cli: CommandLine) -> None
     cli("searches", "save", "bash-errors", "is:error tool:bash")
     cli("searches", "delete", "bash-errors")
     shown = cli("log").out
-    assert "- search @bash-errors query: is:error tool:bash" in shown
-    assert "+ search @bash-errors query: is:error tool:bash" in shown
+    assert "- search @bash-errors, query: is:error tool:bash" in shown
+    assert "+ search @bash-errors, query: is:error tool:bash" in shown
     assert "{" not in shown
 
 

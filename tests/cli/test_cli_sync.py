@@ -418,17 +418,17 @@ def test_the_log_shows_what_was_written_where(cli: CommandLine, store: Store, tm
     store.facts.edit(1, "Runs Debian 13")
     cli("write-back", "p")
     kind, where, *changes = newest_log_lines(cli)
-    assert (kind.split()[1], where) == ("write-back", f"in {path}")
+    assert (kind.split()[1], where) == ("written", f"in {path}")
     assert changes[:3] == [
         "title: Mine",
-        "memories 1 content: Runs Debian → Runs Debian 13",
-        "memories 1 embedding: 4 bytes",
+        "memories 1, content: Runs Debian → Runs Debian 13",
+        "memories 1, embedding: 4 bytes",
     ]
     cli("undo")
     kind, where, *changes = newest_log_lines(cli)
-    assert (kind.split()[1], where) == ("undo", f"in {path}")
+    assert (kind.split()[1], where) == ("undone:", f"in {path}")
     assert "title: Mine" in changes
-    assert "memories 1 content: Runs Debian 13 → Runs Debian" in changes
+    assert "memories 1, content: Runs Debian 13 → Runs Debian" in changes
 
 
 def test_the_log_counts_the_rows_of_a_deleted_conversation(cli: CommandLine, tmp_path: Path) -> None:
@@ -437,11 +437,11 @@ def test_the_log_counts_the_rows_of_a_deleted_conversation(cli: CommandLine, tmp
     cli("sync", str(path))
     cli("delete", "long")
     cli("write-back", "long")
-    assert newest_log_lines(cli)[1:] == [f"in {path}", "- messages: 9 rows", "- sessions long", "gone: 0 → 1"]
+    assert newest_log_lines(cli)[1:] == [f"in {path}", "- messages: 9 rows", "- sessions long", "gone: no → yes"]
     (edit,) = cli("log", "--limit", "1", "--json").json["log"]
     assert len([change for change in edit["changes"] if change["table"] == "@foreign"]) == 10
     cli("undo")
-    assert newest_log_lines(cli)[1:] == [f"in {path}", "+ sessions long", "+ messages: 9 rows", "gone: 1 → 0"]
+    assert newest_log_lines(cli)[1:] == [f"in {path}", "+ sessions long", "+ messages: 9 rows", "gone: yes → no"]
 
 
 def test_a_purge_names_the_backups_of_the_store_it_came_from(cli: CommandLine, tmp_path: Path) -> None:
