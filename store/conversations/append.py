@@ -133,15 +133,19 @@ class _BatchWriter:
         self._update_session(rows, errors)
         return range(self.first_entry, self.first_entry + len(rows.entries))
 
-    def _record_rows(self, rows: DerivedRows) -> Iterator[tuple[Any, ...]]:
+    def _record_rows(self, rows: DerivedRows) -> list[tuple[Any, ...]]:
         records = self.store.records
         place_keys = [records.get_place_key(name) for name in rows.places]
         if rows.block is not None:
             positions: Iterator[tuple[int, int]] = zip(repeat(rows.block.key), rows.starts, strict=False)
         else:
             positions = map(records.open_pending_blocks().add_record, count(self.first_record), rows.record_data)
-        for (n, place, *columns), block_and_start in zip(rows.records, positions, strict=True):
-            yield self.first_record + n, self.session, place_keys[place], *columns, *block_and_start
+        placed = zip(rows.records, positions, strict=True)
+        first, session = self.first_record, self.session
+        return [
+            (first + n, session, place_keys[place], position, digest, length, behind, block, start)
+            for (n, place, position, digest, length, behind), (block, start) in placed
+        ]
 
     def _pair_result(self, result: UnpairedResult) -> bool:
         """Store the result with its pending call from an earlier batch, or without a call.
