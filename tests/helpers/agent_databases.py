@@ -65,7 +65,7 @@ def _build_llm(path: Path) -> None:
 
 
 def _build_opencode(path: Path) -> None:
-    owner = OpencodeStore(path)
+    owner = OpencodeStore(path, keeps_times=True)  # the recorded answers have these times
     revert, model = json.dumps({"messageID": "msg_005"}), json.dumps({"id": "opus", "providerID": "anthropic"})
     task = tool_part(
         "Seen.", "c7", "task", metadata={"sessionId": "child", "truncated": True, "outputPath": "/x/tool_1"}

@@ -93,9 +93,11 @@ def assistant_message(**more: Any) -> Data:
 class OpencodeStore:
     """Writes the database as opencode does."""
 
-    def __init__(self, path: Path, layout: str = LATEST_SCHEMA) -> None:
+    def __init__(self, path: Path, layout: str = LATEST_SCHEMA, *, keeps_times: bool = False) -> None:
         self.path = make_database(path, layout, wal=True)
         self._count = 0
+        self._keeps_times = keeps_times
+        "Is set where messages keep the times that they are given, which may be the same for all."
 
     def add_session(self, session_id: str = "ses_1", *turns: tuple[Data, list[Data]], **columns: Any) -> None:
         row: Data = {
@@ -114,7 +116,7 @@ class OpencodeStore:
         self._count += 1
         name = f"msg_{self._count:03}"
         times = {"time_created": AT + self._count * 1000, "time_updated": AT + self._count * 1000}
-        if isinstance(data, dict) and "time" in data:
+        if isinstance(data, dict) and "time" in data and not self._keeps_times:
             data = data | {"time": data["time"] | {"created": times["time_created"]}}
         insert_row(self.path, "message", id=name, session_id=session_id, data=_to_json(data), **times)
         for part in parts:

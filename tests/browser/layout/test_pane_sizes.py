@@ -206,7 +206,7 @@ async def test_a_narrow_list_keeps_letters_and_marks(filled_store: Store) -> Non
     ("key", "titles", "pane", "resize"),
     [
         ("U", ("─ Edits ─", "─ Change ─"), "#edits", "greater_than_sign"),
-        ("f", ("─ Facts ─", "─ History ─"), "#fact-table", "less_than_sign"),
+        ("f", ("─ Facts kept here ─", "─ History ─"), "#fact-table", "less_than_sign"),
         ("S", ("─ Turns covered ─", "─ Text ─", "─ Versions ─"), "#text", ""),
     ],
 )

@@ -87,7 +87,9 @@ from tui.app import Backscroll
 
 class Failing(Backscroll):
     def action_fail(self):
-        self.show_error(StoreError("that went wrong: " + chr(10).join(json.loads(sys.argv[2])) + " p99 "))
+        texts = json.loads(sys.argv[2])
+        for number in range(0, len(texts), 16):  # a long message is shortened
+            self.show_error(StoreError("that went wrong: " + chr(10).join(texts[number : number + 16]) + " p99 "))
 
 app = Failing(Store.open(sys.argv[1]))
 app.bind("f9", "fail")
@@ -285,7 +287,7 @@ def read(path: Path, texts: list[str]) -> bytes:
         terminal.press("    ")
         terminal.wait_for_text("the end")
         terminal.press("GXi")
-        terminal.wait_for_text("of", "Back")
+        terminal.wait_for_text("of", "Go to turn")
         terminal.press("KK")
         terminal.wait_for_text("result", last)
         terminal.press("a")
