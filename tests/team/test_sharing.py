@@ -196,12 +196,17 @@ def test_only_the_owner_withdraws_a_session(open_member: OpenMember) -> None:
         ben.team.share(received)
 
 
+def add_session_with_sub_agent(store: Store) -> Session:
+    session = add_session(store)
+    store.create_session("s1:delegate:helper")
+    store.append_message("s1:delegate:helper", "user", [{"type": "text", "text": "Look at the uploader."}])
+    return session
+
+
 def test_sub_agents_travel_with_their_session(open_member: OpenMember) -> None:
     anna, ben = open_member("anna"), open_member("ben")
     trust_all(anna, ben)
-    session = add_session(anna)
-    anna.create_session("s1:delegate:helper")
-    anna.append_message("s1:delegate:helper", "user", [{"type": "text", "text": "Look at the uploader."}])
+    session = add_session_with_sub_agent(anna)
     anna.team.share(session)
     anna.team.sync()
     ben.team.sync()
@@ -242,9 +247,7 @@ def test_leaving_withdraws_and_removes_everything(open_member: OpenMember) -> No
 def test_a_sub_agent_is_withdrawn_and_comes_back_with_its_session(open_member: OpenMember) -> None:
     anna, ben = open_member("anna"), open_member("ben")
     trust_all(anna, ben)
-    session = add_session(anna)
-    anna.create_session("s1:delegate:helper")
-    anna.append_message("s1:delegate:helper", "user", [{"type": "text", "text": "Look at the uploader."}])
+    session = add_session_with_sub_agent(anna)
     anna.team.share(session)
     sync_all(anna, ben)
     with pytest.raises(Refused, match="Withdraw 's1' instead"):

@@ -49,13 +49,17 @@ def write_transcript(home: Path) -> str:
     return session
 
 
+def share_a_transcript(owner: Person, reader: Person) -> None:
+    session = write_transcript(owner.home)
+    owner.run("sync")
+    owner.run("team", "share", session)
+    owner.run("team", "sync")
+    reader.run("team", "sync")
+
+
 def test_a_session_begun_on_one_machine_is_found_and_continued_on_the_other(people: tuple[Person, Person]) -> None:
     anna, ben = people
-    session = write_transcript(anna.home)
-    anna.run("sync")
-    anna.run("team", "share", session)
-    anna.run("team", "sync")
-    ben.run("team", "sync")
+    share_a_transcript(anna, ben)
     (found,) = ben.json("list", "owner:anna wombat")["sessions"]
     assert (found["owner"], found["machine"], found["source"]) == ("anna", anna.fingerprint, "claude")
     assert ben.json("list", "is:shared")["total"] == 1
@@ -72,11 +76,7 @@ def test_usage_of_a_received_session_is_counted(people: tuple[Person, Person]) -
     from store.usage.rederive import rederive_usage
 
     anna, ben = people
-    session = write_transcript(anna.home)
-    anna.run("sync")
-    anna.run("team", "share", session)
-    anna.run("team", "sync")
-    ben.run("team", "sync")
+    share_a_transcript(anna, ben)
     with ben.store() as store:
         for _ in rederive_usage(store):
             pass

@@ -94,3 +94,24 @@ PREVIEW_CSS = """
     }
 """
 """Is the style sheet of dialogs that show at length what will be done."""
+
+PICKER_CSS = """
+    align: center middle;
+
+    #picker {
+        width: 94%;
+        padding: 0 1;
+        background: $background;
+        border: round $foreground 25%;
+    }
+
+    Input {
+        background: transparent;
+        margin-bottom: 1;
+    }
+
+    #title, #head {
+        height: 1;
+    }
+"""
+"""Is the style sheet of dialogs with a list and a field that filters it."""

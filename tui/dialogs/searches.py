@@ -17,6 +17,7 @@ from textual.widgets import Input, Static
 
 from store.search.saved_searches import NAME_RULE, RecentSearches
 from tui.dialogs.confirm import ConfirmDialog
+from tui.dialogs.layout import PICKER_CSS
 from tui.dialogs.text import SaveText, SingleLineDialog
 from tui.messages import DataMessage
 from tui.render.styles import MUTED
@@ -71,26 +72,13 @@ class SearchesDialog(ModalScreen[str | None]):
     """Returns the text of the chosen search. What is typed filters the list."""
 
     AUTO_FOCUS = "Input"
-    DEFAULT_CSS = """
-    SearchesDialog {
-        align: center middle;
-
-        #searches {
-            width: 94%;
+    DEFAULT_CSS = (
+        "SearchesDialog {"
+        + PICKER_CSS
+        + """
+        #picker {
             max-width: 110;
             height: 70%;
-            padding: 0 1;
-            background: $background;
-            border: round $foreground 25%;
-        }
-
-        Input {
-            background: transparent;
-            margin-bottom: 1;
-        }
-
-        #title {
-            height: 1;
         }
 
         #none {
@@ -110,6 +98,7 @@ class SearchesDialog(ModalScreen[str | None]):
         }
     }
     """
+    )
     # Priority, because the input has some of these keys, too.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "run", "Run", priority=True, id="searches.run", tooltip="Run this search"),
@@ -144,7 +133,7 @@ class SearchesDialog(ModalScreen[str | None]):
         self._rows: Sequence[SearchRow] = ()
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="searches"):
+        with Vertical(id="picker"):
             yield Static(id="title")
             yield LineInput(compact=True, placeholder="filter by name or words…", select_on_focus=False)
             yield SearchTable()

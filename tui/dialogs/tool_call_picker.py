@@ -14,6 +14,7 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from tui.dialogs.layout import PICKER_CSS
 from tui.render.inspection.tool_call_details import ToolCallRow, render_table_head, widest_name
 from tui.render.styles import MUTED, build_content
 from tui.widgets.key_hints import KeyHintBar
@@ -25,29 +26,17 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
     """Returns the key of the chosen call."""
 
     AUTO_FOCUS = "Input"
-    DEFAULT_CSS = """
-    ToolCallPickerDialog {
-        align: center middle;
-
-        #calls {
-            width: 94%;
+    DEFAULT_CSS = (
+        "ToolCallPickerDialog {"
+        + PICKER_CSS
+        + """
+        #picker {
             max-width: 140;
             height: 86%;
-            padding: 0 1;
-            background: $background;
-            border: round $foreground 25%;
-        }
-
-        Input {
-            background: transparent;
-            margin-bottom: 1;
-        }
-
-        #title, #head {
-            height: 1;
         }
     }
     """
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         # Priority, because the field has a binding for Enter that the footer does not show.
         Binding("enter", "open", "Open", priority=True, id="calls.open", tooltip="Inspect this call"),
@@ -66,7 +55,7 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
         self._current_key = current_key
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="calls"):
+        with Vertical(id="picker"):
             yield Static(id="title")
             yield LineInput(
                 compact=True, placeholder="filter by tool, argument, turn or failed…", select_on_focus=False

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -48,6 +48,17 @@ _FACT_TOOLTIP = "Save this as a fact that agents share"
 _LINKS_TOOLTIP = "Open a path of this item in your editor, or an address"
 NO_ENTRY = "No entry is selected."
 NO_RECORD = "This entry was added with the Python library, so there is no record of an agent."
+
+
+class _Opening(NamedTuple):
+    """Says which session is read, and where it is shown."""
+
+    key: int
+    generation: int
+    query: Query | None
+    at_entry: str | None
+    is_update: bool = False
+    is_masked: bool = False
 
 
 class ConversationPane(Horizontal):
@@ -190,7 +201,7 @@ class ConversationPane(Horizontal):
         self.is_masked = is_masked
         if session.depth == "text":
             self.post_message(self.ReadRequested(session.native_id))
-        self._load_conversation(session.key, self._generation, query, at_entry, is_update=False, is_masked=is_masked)
+        self._load_conversation(_Opening(session.key, self._generation, query, at_entry, is_masked=is_masked))
 
     def prepare(self, session: Session, *, query: Query | None = None, at_entry: str | None = None) -> None:
         """Expect a session that is about to be opened: a session that is still loading is dropped, and keys wait."""
@@ -213,9 +224,9 @@ class ConversationPane(Horizontal):
             # A session that is not shown yet, or was not read when it was opened, still opens at its entry.
             is_due = self._is_opening or self.session.depth == "text"
             query, entry = (self._search_query, self._initial_entry) if is_due else (None, None)
-            self._load_conversation(
-                self._session_key, self._next_generation(), query, entry, not is_due, self.is_masked
-            )
+            generation = self._next_generation()
+            opening = _Opening(self._session_key, generation, query, entry, not is_due, self.is_masked)
+            self._load_conversation(opening)
 
     @property
     def shown_session(self) -> Session | None:
@@ -233,49 +244,36 @@ class ConversationPane(Horizontal):
     # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
     @threaded(exclusive=True, group="outline")
-    def _load_conversation(
-        self,
-        key: int,
-        generation: int,
-        query: Query | None,
-        at_entry: str | None,
-        is_update: bool,
-        is_masked: bool,
-    ) -> None:
+    def _load_conversation(self, opening: _Opening) -> None:
         loaded = None
         try:
-            with cancel_when(self._store, lambda: generation != self._generation):
-                loaded = self._read_conversation(key, generation, query, at_entry, is_update, is_masked)
+            with cancel_when(self._store, lambda: opening.generation != self._generation):
+                loaded = self._read_conversation(opening)
         finally:
             if loaded is not None:
                 self.post_message(loaded)
             else:
-                self.call_later(self._stop_opening, generation)
+                self.call_later(self._stop_opening, opening.generation)
 
-    def _read_conversation(
-        self,
-        key: int,
-        generation: int,
-        query: Query | None,
-        at_entry: str | None,
-        is_update: bool,
-        is_masked: bool,
-    ) -> ConversationLoaded | None:
+    def _read_conversation(self, opening: _Opening) -> ConversationLoaded | None:
         """Read a session as far as it must be known to be shown. Return None if there is nothing new to show."""
+        key, query, at_entry = opening.key, opening.query, opening.at_entry
         try:
             session = self._store.sessions.by_key(key)
         except NotFound:
             return None  # it was deleted; the list shows that
         is_shown = self.session == session and self._shown_notes == tuple(self._store.notes.notes(session))
-        if is_shown and (is_update or session.depth == "text"):
+        if is_shown and (opening.is_update or session.depth == "text"):
             return None
         highlight = query.pattern(ignore_accents=True) if query else None
         if at_entry is None and query:
             at_entry = self._store.search.find_newest_hit_entry(key, query)
         outline = self._timelines.load_outline(key)
         cost = self._store.usage.session_costs([key]).get(key)
-        mask = self._store.leaks.read_mask(key) if is_masked else None
-        return self.ConversationLoaded(generation, session, outline, at_entry, highlight, is_update, cost, mask)
+        mask = self._store.leaks.read_mask(key) if opening.is_masked else None
+        return self.ConversationLoaded(
+            opening.generation, session, outline, at_entry, highlight, opening.is_update, cost, mask
+        )
 
     @threaded(exclusive=True, group="costs")
     def _load_costs(self, session: Session) -> None:
