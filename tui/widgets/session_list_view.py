@@ -364,8 +364,15 @@ class SessionListView(SessionRows):
             show=False,
             tooltip="Hide the sessions that came from this one, or go to its parent",
         ),
+        # Priority, like the keys that move: the next of them must not come before this one.
         Binding(
-            "space", "mark", "Select", id="list.mark", show=False, tooltip="Select this session for the next action"
+            "space",
+            "mark",
+            "Select",
+            id="list.mark",
+            show=False,
+            priority=True,
+            tooltip="Select this session for the next action",
         ),
         Binding("escape", "unmark", "Clear selection", id="list.unmark", tooltip="Clear the selection"),
         Binding("s", "scope", "Scope", id="list.scope", tooltip=SCOPE_TOOLTIP),
