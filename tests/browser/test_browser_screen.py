@@ -455,7 +455,8 @@ async def test_help_shows_every_key_of_the_screen(filled_store: Store) -> None:
 
 
 def test_every_binding_has_an_id_and_a_tooltip() -> None:
-    found = list(all_bindings())
+    # The keys of a conversation only say in the list where they work.
+    found = [binding for binding in all_bindings() if binding.action != "explain_item_key"]
     assert len(found) > 60
     for binding in found:
         assert binding.id

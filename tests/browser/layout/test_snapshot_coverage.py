@@ -11,8 +11,10 @@ from textual.screen import Screen
 from tui.palette import all_bindings
 
 SCREENS = "__snapshots__/test_screen_snapshots/"
+MEMORY = "memory/__snapshots__/test_memory_snapshots/"
 SNAPSHOTS = {
     "AddressDialog": "links/__snapshots__/test_link_snapshots/test_links[address-{}]",
+    "AudienceDialog": MEMORY + "test_audience[{}]",
     "BrowserScreen": SCREENS + "test_screen[list-{}]",
     "ChangesScreen": "diffs/__snapshots__/test_diff_snapshots/test_diffs[changes-{}]",
     "CompactionScreen": "timeline/__snapshots__/test_timeline_snapshots/test_a_compaction[screen-{}]",
@@ -30,7 +32,8 @@ SNAPSHOTS = {
     "JournalScreen": SCREENS + "test_screen[journal-{}]",
     "LeaksScreen": "leaks/__snapshots__/test_leaks_snapshots/test_leaks[{}]",
     "LinkPickerDialog": "links/__snapshots__/test_link_snapshots/test_links[picker-{}]",
-    "MemoryScreen": "memory/__snapshots__/test_memory_snapshots/test_memory[{}]",
+    "MemoryScreen": MEMORY + "test_memory[{}]",
+    "MergeDialog": MEMORY + "test_merge[{}]",
     "MultilineDialog": SCREENS + "test_screen[note-{}]",
     "OutsidePathDialog": "links/__snapshots__/test_link_snapshots/test_links[outside-{}]",
     "OwnSummaryDialog": "timeline/__snapshots__/test_timeline_snapshots/test_a_compaction[own_summary-{}]",
@@ -38,11 +41,13 @@ SNAPSHOTS = {
     "PickerScreen": SCREENS + "test_picker[{}]",
     "PictureScreen": SCREENS + "test_picture[{}]",
     "PreviewDialog": SCREENS + "test_screen[consolidation-{}]",
+    "PullDialog": MEMORY + "test_pull[{}]",
     "PublishDialog": SCREENS + "test_publishing[{}]",
     "PublishedScreen": SCREENS + "test_published[{}]",
     "RebuildScreen": SCREENS + "test_screen[input-{}]",
     "RedactionDialog": "leaks/__snapshots__/test_leaks_snapshots/test_redaction_preview[{}]",
     "RedactionsScreen": "leaks/__snapshots__/test_leaks_snapshots/test_redactions[{}]",
+    "RequestDialog": "__snapshots__/test_team_dialogs/test_dialog[request-{}]",
     "ResumeScreen": SCREENS + "test_screen[resume-{}]",
     "SearchNameDialog": "search/__snapshots__/test_search_snapshots/test_search[save-{}]",
     "SearchesDialog": "search/__snapshots__/test_search_snapshots/test_search[recall-{}]",
@@ -58,6 +63,7 @@ SNAPSHOTS = {
     "ToolCallPickerDialog": SCREENS + "test_screen[calls-{}]",
     "ToolCallsScreen": SCREENS + "test_screen[tools-{}]",
     "UnsavedDialog": SCREENS + "test_screen[leaving-{}]",
+    "ValueConflictDialog": "__snapshots__/test_team_dialogs/test_dialog[conflict-{}]",
     "WriteBackDialog": SCREENS + "test_write_back[{}]",
 }
 """Holds one snapshot of each screen and dialog, with a place for its size."""

@@ -52,3 +52,13 @@ def test_merge(snap_compare: Compare, store: Store, shared: Path, size: Size) ->
 def test_push_preview(snap_compare: Compare, store: Store, shared: Path, size: Size) -> None:
     steps = after(*OPEN, ["P"], "Push facts into memory files", "Staging is on port 8443.")
     assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)
+
+
+@SIZES
+def test_pull(snap_compare: Compare, store: Store, shared: Path, size: Size) -> None:
+    store.shared_facts.push(store.shared_facts.plan_push())
+    path = shared / "AGENTS.md"
+    path.write_text(path.read_text().replace("8443", "9100"))
+    store.facts.edit(1, "Staging is gone.")
+    steps = after("Set up the linter", ["f"], "Staging is gone.", ["M"], "By a person", ["L"], "Press h to keep")
+    assert snap_compare(make_browser(store), terminal_size=size, run_before=steps)

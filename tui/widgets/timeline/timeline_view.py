@@ -19,7 +19,6 @@ from store.text.validate import serialize
 from tui.messages import Copy, DataMessage
 from tui.render.inspection.call_copy import CallPart
 from tui.render.statistics.explanation import describe_turn_cost
-from tui.render.styles import format_count
 from tui.render.timeline_card import GutterName, TurnCosts
 from tui.render.timeline_items import TimelineItem
 from tui.render.tool_call import DEFAULT_RESULT_LINES
@@ -280,7 +279,9 @@ class TimelineView(CardView):
         number = bisect_left(self._hits, position) if self._hit_index is None else self._hit_index
         is_on_hit = self._hit_index is not None or (number < len(self._hits) and self._hits[number] == position)
         count = len(self._hits)
-        return f"Match {number + 1:,} of {count:,}" if is_on_hit else f"Next of {format_count(count, 'match')}"
+        if is_on_hit:
+            return f"Match {number + 1:,} of {count:,}"
+        return f"Next of {count:,} match{'es' if count > 1 else ''}"
 
     def begin_find(self) -> None:
         """Remember the cursor, so that each letter typed searches from the same place."""
