@@ -64,9 +64,9 @@ class FactOrigin(NamedTuple):
     quote: str = ""
     program: str = ""
     member: str = ""
-    "Is the member of the team who changed it last, if that is somebody else."
+    "Is the member of the team who changed it last, if that is another member."
     is_disputed: bool = False
-    "Is true if somebody changed it at the same time, and the other value was not settled."
+    "Is true if another member changed it at the same time, and no one has chosen between the values yet."
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Note:
 
     @property
     def signed_text(self) -> str:
-        """The text, with its author if that is somebody else."""
+        """The text, with its author if that is another member."""
         return f"{self.author}: {self.text}" if self.author else self.text
 
     @property

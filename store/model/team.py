@@ -166,7 +166,7 @@ class TeamStatus:
     is_plain: bool = False
     "Is true if the server can read and search what is said in shared sessions."
     requests: int = 0
-    "Counts what members ask for and nobody has answered."
+    "Counts the requests of members that have no answer yet."
 
 
 @dataclass(frozen=True, slots=True)

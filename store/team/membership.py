@@ -165,7 +165,7 @@ class LocalTeam:
     def save_machines(self, machines: Iterable[ServerMachine]) -> None:
         """Note the machines that the server lists. One whose id does not fit its keys is not a machine.
 
-        A trusted machine keeps the name under which it was trusted: it could take that of somebody else later.
+        A trusted machine keeps the name under which it was trusted, so that it cannot take another member's name.
         """
         with self._store.transaction():
             for machine in machines:

@@ -346,8 +346,8 @@ class ChangeCollector:
             self.send_value(share, METRICS, None)
 
     def _send_facts(self, share: ShareRow, values: Mapping[str, Json]) -> None:
-        """Send the facts that were changed, unless they hold a secret. A fact is the same on all machines, whoever
-        changed it last. One that a person removed, by undoing that it was learnt, is retired elsewhere."""
+        """Send the facts that were changed, unless they hold a secret. A fact is the same on all machines,
+        also after another member changed it. One that a person removed by an undo is retired on the other machines."""
         known = self.read_values("")
         removed = {
             f"fact:{name}": cast("dict[str, Json]", known[f"fact:{name}"].value) | {"retired": True}

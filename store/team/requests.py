@@ -1,6 +1,6 @@
 """This module lets a member ask for one session or turn, and its owner approve or decline.
 
-A request is a share without a session, whose readers are the asker and the member who is asked. So nobody else sees it.
+A request is a share without a session. Its readers are the asker and the member who is asked; others do not see it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Requests:
         if not any(machine.name == name and machine.trusted_at for machine in self._team.list_machines()):
             raise NotFound(f"No trusted member is called {name!r}. Run `backscroll team members`.")
         if name == own.name:
-            raise Refused("This is your own name. Ask somebody else.")
+            raise Refused("This is your own name. Ask another member.")
         wanted: dict[str, Json] = {
             "to": name,
             "session": validate_id(session.strip(), "session"),
@@ -112,7 +112,7 @@ class Requests:
         request = self._find_open(number)
         session = self._store.sessions.find(request.session)
         if self._store.team.find_owner(session.id):
-            raise Refused("This session is shared by somebody else. Only its owner can share it.")
+            raise Refused("This session is shared by another member. Only its owner can share it.")
         with self._store.transaction():
             shared = session if request.turn is None else self._copy_turn(session, request.turn)
             names = dict.fromkeys([*self._store.team.find_audience(shared.id), request.asker])

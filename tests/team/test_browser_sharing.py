@@ -166,7 +166,7 @@ async def test_facts_of_the_team_say_who_changed_what(open_member: OpenMember) -
     async with make_browser(anna).run_test(size=SIZE) as pilot:
         await pilot.press("f")
         await wait_for_text(pilot, "≠", "ben: “The staging database is old.” → “The staging database is new.”")
-        await wait_for_text(pilot, "Somebody else changed it at the same time")
+        await wait_for_text(pilot, "Another member changed it at the same time")
         await pilot.press("tilde")
         await wait_for_text(pilot, "Fact of the team", "mine", "Ben's")
         await pilot.press("2")

@@ -78,7 +78,7 @@ def open_requests(screen: Screen[Any], store: Store) -> None:
         store.team.requests.approve(request.number, policy)
         return f"Shared with {request.asker}."
 
-    nothing = "Nobody asks for anything."
+    nothing = "No member asks for anything."
     ask_each(screen, load, lambda item, left: RequestDialog(*item, left), settle, nothing=nothing)
 
 

@@ -40,7 +40,7 @@ MAX_QUOTE_CHARACTERS = 400
 """Limits an older text of a fact, and the quote from the entry it was learned from."""
 
 _DISPUTED: list[StyledText] = [
-    ("Somebody else changed it at the same time", "$text-warning"),
+    ("Another member changed it at the same time", "$text-warning"),
     ("   ~ to choose", FAINT),
 ]
 _STORE_IDENTITY = re.compile(r"(?:@[\w-]+)?:@[0-9a-f]+\Z")

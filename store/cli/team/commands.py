@@ -449,4 +449,4 @@ def metrics(store: Store, by: str | None, as_json: bool) -> None:
     titles = [":sessions", ":turns", ":calls", ":failed", ":tokens", ":USD"]
     output.print_table(["member", "day", *([by] if by else []), *titles], rows)
     if not found:
-        output.notify("Nobody shares metrics. Set `metrics = true` in [team] of the config file to share yours.")
+        output.notify("No member shares figures. Set `metrics = true` in [team] of the config file to share yours.")

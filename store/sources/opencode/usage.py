@@ -43,7 +43,7 @@ def read_usage(data: Mapping[str, Json], message: Mapping[str, Json]) -> Usage |
 def _identify(message: Mapping[str, Json], counts: Iterable[int | None]) -> str:
     """Return what a fork's copy of a message has in common with the original, which is all but the ids.
 
-    The time is in milliseconds, and a step is told from others of its message by its numbers.
+    The time is in milliseconds, and the numbers distinguish the steps of one message.
     """
     created = as_dict(message.get("time")).get("created")
     return f"opencode {created} {'/'.join(map(str, counts))}" if created else ""

@@ -14,7 +14,7 @@ from tui.render.styles import MUTED, STRONG, build_content
 SHOWN_ROWS = 5
 """Limits the folders and tools of each member."""
 
-_NOBODY = "Nobody shares figures. Set `metrics = true` in [team] of the config file to share yours."
+_NO_FIGURES = "No member shares figures. Set `metrics = true` in [team] of the config file to share yours."
 _TITLES = ("sessions", "turns", "calls", "failed", "USD")
 _CELLS = 9
 
@@ -22,7 +22,7 @@ _CELLS = 9
 def render_metrics(members: Sequence[MemberMetrics], width: int) -> list[Content]:
     """Render each member with the folders and tools that it used most."""
     lines = [line for member in members for line in _render_member(member, width)]
-    return lines or [Content.styled(_NOBODY, MUTED)]
+    return lines or [Content.styled(_NO_FIGURES, MUTED)]
 
 
 def _render_member(member: MemberMetrics, width: int) -> Iterator[Content]:
