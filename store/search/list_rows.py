@@ -195,4 +195,4 @@ class SessionRow(NamedTuple):
     is_shared: bool = False
     "Is true if this machine shares the session."
     is_disputed: bool = False
-    "Is true if its title or summary was changed on two machines at once, and nobody has chosen yet."
+    "Is true if its title or summary was changed on two machines at once, and no value has been chosen yet."
